@@ -1,0 +1,93 @@
+"""The result directory of a run: what each file is called and what is in it.
+
+Both engines write it through these types and the analysis reads it through them, so there is one description of a run.
+
+    run.json            Run
+    network.json        the network as built, in the format of topologies.files
+    faults.jsonl        one Fault a line
+    controller.jsonl    the controller's own log
+    counters.json       for every host, its counters by name
+    events/HOST.jsonl   one Event a line
+    captures/*.pcap     named in Run.captures
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """One capture file. `source` and `target` are the ends of the link.
+
+    A capture between switches holds the packets that arrived at `target` from `source`. A capture of a host's access link (`both_ways`)
+    is taken at the switch and holds both directions, told apart by the sender's address; `source` is the host.
+    """
+
+    file: str
+    source: str
+    target: str
+    both_ways: bool
+    captured: int
+    dropped: int
+
+
+class LinkDrops(msgspec.Struct, frozen=True):
+    """Packets that the kernel says it dropped on their way out of `source` to `target`, by cause."""
+
+    source: str
+    target: str
+    loss: int
+    queue: int
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What was run and on what."""
+
+    run: int
+    scenario: str
+    protocol: str
+    engine: str
+    seed: int
+    settings: dict[str, Any]
+    parameters: dict[str, Any]
+    guarantees: tuple[str, ...]
+    udp_port: int
+    started_ns: int
+    ended_ns: int
+    versions: dict[str, str]
+    datapath: str
+    shaping: str
+    captures: tuple[Capture, ...]
+    link_drops: tuple[LinkDrops, ...]
+    problems: tuple[str, ...] = ()
+    """What went wrong while running; any problem makes the verdict unknown."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a host's event log. `origin` and `sequence` name the message it is about, if any."""
+
+    at_ns: int
+    event: str
+    origin: str = ""
+    sequence: int = 0
+    details: dict[str, Any] = {}
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One injected fault: when it was asked for, when it was in force, and on what."""
+
+    fault: str
+    target: str
+    asked_ns: int
+    applied_ns: int
+
+
+Counters = dict[str, dict[str, int]]
+"""For every host: `sent`, `sent_data`, `sent_repair`, `sent_control`, `send_failed`, `received`, `overflowed` (lost because the socket's
+buffer was full) and `refused_REASON` for each reason of `hostagent.wire.REASONS`."""
+
+
+def read_run(directory: Path) -> Run:
+    """The run record of a result directory."""
+    return msgspec.json.decode((directory / "run.json").read_bytes(), type=Run)

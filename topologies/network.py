@@ -1,0 +1,227 @@
+"""A network as plain, immutable data: hosts, switches and the links between them.
+
+Everything that runs, routes, draws or analyses a network starts from this value and derives the rest: port numbers, addresses
+and datapath identifiers follow from the order in which nodes and links are listed, so two parts that hold the same network agree
+without talking. A network that exists is valid: the constructor refuses the others with a `NetworkError`.
+
+Two rules keep the cost bit honest. A host has one link, to a switch, and that link is cheap: switches mark a packet when they send
+it *out* of an expensive port, so a packet from a host on an expensive access link would go unmarked. Put a switch in between instead.
+"""
+
+import enum
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import IPv4Address
+
+# Open vSwitch numbers its OpenFlow ports from 1 to 65279.
+MOST_PORTS = 65279
+# A sender is two bytes on the wire, and 0 means "nobody".
+MOST_HOSTS = 65535
+# Linux allows 15 characters in an interface name, and a host's interface is called NAME-eth0.
+LONGEST_NAME = 10
+
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
+_FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
+
+
+class NetworkError(ValueError):
+    """The network asked for cannot exist; the message says why and what to change."""
+
+
+class Cost(enum.StrEnum):
+    """The two classes of links in the first paper, section 2."""
+
+    CHEAP = "cheap"
+    EXPENSIVE = "expensive"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A two-way link; every property holds for each direction separately."""
+
+    a: str
+    b: str
+    cost: Cost = Cost.CHEAP
+    bandwidth_mbit: float | None = None
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss: float = 0.0
+    queue_packets: int | None = None
+
+    @property
+    def name(self) -> str:
+        """How users and files name this link."""
+        return f"{self.a}-{self.b}"
+
+    @property
+    def expensive(self) -> bool:
+        """Whether packets that cross this link are the ones the paper counts."""
+        return self.cost is Cost.EXPENSIVE
+
+    def other(self, node: str) -> str:
+        """The node at the far end, seen from `node`."""
+        return self.b if node == self.a else self.a
+
+
+@dataclass(frozen=True)
+class Network:
+    """Hosts, switches and links. The order of each tuple is meaningful: it numbers ports, addresses and datapaths."""
+
+    name: str
+    hosts: tuple[str, ...]
+    switches: tuple[str, ...]
+    links: tuple[Link, ...]
+    positions: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        for problem in _problems(self):
+            raise NetworkError(f"network {self.name!r}: {problem}")
+
+    @cached_property
+    def neighbours(self) -> Mapping[str, Mapping[str, Link]]:
+        """For every node, its neighbours and the link to each, in link order."""
+        table: dict[str, dict[str, Link]] = {node: {} for node in (*self.hosts, *self.switches)}
+        for link in self.links:
+            table[link.a][link.b] = link
+            table[link.b][link.a] = link
+        return table
+
+    @cached_property
+    def ports(self) -> Mapping[str, Mapping[str, int]]:
+        """For every switch, the OpenFlow port number towards each neighbour: 1, 2, ... in link order."""
+        return {
+            switch: {neighbour: port for port, neighbour in enumerate(self.neighbours[switch], start=1)}
+            for switch in self.switches
+        }
+
+    @cached_property
+    def datapaths(self) -> Mapping[str, int]:
+        """The OpenFlow datapath identifier of every switch: 1, 2, ..."""
+        return {switch: number for number, switch in enumerate(self.switches, start=1)}
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of every host on the wire: 1, 2, ... This is also the static order of the first paper."""
+        return {host: number for number, host in enumerate(self.hosts, start=1)}
+
+    @cached_property
+    def addresses(self) -> Mapping[str, str]:
+        """The IPv4 address of every host, in 10.0.0.0/8."""
+        return {host: str(IPv4Address(_FIRST_ADDRESS + number)) for host, number in self.numbers.items()}
+
+    @cached_property
+    def macs(self) -> Mapping[str, str]:
+        """The Ethernet address of every host: locally administered, with its IPv4 address in the last four bytes."""
+        return {
+            host: "02:00:" + ":".join(f"{byte:02x}" for byte in IPv4Address(address).packed)
+            for host, address in self.addresses.items()
+        }
+
+    @cached_property
+    def clusters(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of hosts that reach each other over cheap links alone, as in section 3 of the first paper."""
+        group_of = _components(self, lambda link: not link.expensive)
+        groups: dict[int, list[str]] = {}
+        for host in self.hosts:
+            groups.setdefault(group_of[host], []).append(host)
+        return tuple(tuple(group) for group in groups.values())
+
+    @property
+    def lower_bound(self) -> int:
+        """The fewest expensive packets that can carry one message to every cluster: k - 1."""
+        return len(self.clusters) - 1
+
+    def access_switch(self, host: str) -> str:
+        """The switch that `host` is attached to."""
+        return next(iter(self.neighbours[host]))
+
+    def link(self, a: str, b: str) -> Link:
+        """The link between two nodes."""
+        try:
+            return self.neighbours[a][b]
+        except KeyError:
+            raise NetworkError(f"network {self.name!r} has no link between {a!r} and {b!r}") from None
+
+    def is_host(self, node: str) -> bool:
+        """Whether `node` is a host of this network."""
+        return node in self.numbers
+
+
+def _problems(network: Network) -> Iterator[str]:
+    """What is wrong with a network, most basic first."""
+    nodes = (*network.hosts, *network.switches)
+    for node in nodes:
+        if not _NAME.fullmatch(node):
+            yield f"node name {node!r} must be 1 to {LONGEST_NAME} letters, digits or _, and start with a letter"
+    if len(set(nodes)) < len(nodes):
+        twice = next(node for node in nodes if nodes.count(node) > 1)
+        yield f"node {twice!r} is listed twice"
+    if len(network.hosts) < 2:
+        yield "a broadcast needs at least two hosts"
+    if len(network.hosts) > MOST_HOSTS:
+        yield f"{len(network.hosts)} hosts are too many: the wire format numbers at most {MOST_HOSTS}"
+    known = set(nodes)
+    seen: set[frozenset[str]] = set()
+    for link in network.links:
+        yield from _link_problems(link, known)
+        ends = frozenset((link.a, link.b))
+        if ends in seen:
+            yield f"there are two links between {link.a!r} and {link.b!r}: merge them into one"
+        seen.add(ends)
+    yield from _shape_problems(network)
+
+
+def _link_problems(link: Link, known: set[str]) -> Iterator[str]:
+    for end in (link.a, link.b):
+        if end not in known:
+            yield f"link {link.name} ends at {end!r}, which is not a node of the network"
+    if link.a == link.b:
+        yield f"link {link.name} joins {link.a!r} to itself"
+    if link.bandwidth_mbit is not None and link.bandwidth_mbit <= 0:
+        yield f"link {link.name}: bandwidth must be above zero, not {link.bandwidth_mbit} Mbit/s"
+    for quantity, value in (("delay", link.delay_ms), ("jitter", link.jitter_ms)):
+        if not 0 <= value < float("inf"):
+            yield f"link {link.name}: {quantity} must be zero or more, not {value} ms"
+    if link.jitter_ms > link.delay_ms:
+        yield f"link {link.name}: jitter of {link.jitter_ms} ms is more than the delay of {link.delay_ms} ms"
+    if not 0 <= link.loss <= 1:
+        yield f"link {link.name}: loss must be between 0 and 1, not {link.loss}"
+    if link.queue_packets is not None and link.queue_packets < 1:
+        yield f"link {link.name}: a queue holds at least one packet, not {link.queue_packets}"
+
+
+def _shape_problems(network: Network) -> Iterator[str]:
+    for host in network.hosts:
+        links = tuple(network.neighbours[host].items())
+        if len(links) != 1 or network.is_host(links[0][0]):
+            yield f"host {host!r} must have exactly one link, and to a switch"
+        if links[0][1].expensive:
+            yield f"the link of host {host!r} must be cheap: put a switch between the host and the expensive link"
+    for switch in network.switches:
+        if len(network.neighbours[switch]) > MOST_PORTS:
+            yield f"switch {switch!r} has {len(network.neighbours[switch])} ports; Open vSwitch has at most {MOST_PORTS}"
+    component_of = _components(network, lambda _: True)
+    for node, component in component_of.items():
+        if component != 0:
+            yield f"it is not connected: there is no path between {next(iter(component_of))!r} and {node!r}"
+
+
+def _components(network: Network, joins: Callable[[Link], bool]) -> dict[str, int]:
+    """Number the connected components of the network over the links that `joins` accepts."""
+    component_of: dict[str, int] = {}
+    count = 0
+    for start in (*network.hosts, *network.switches):
+        if start in component_of:
+            continue
+        component_of[start] = count
+        frontier = [start]
+        while frontier:
+            node = frontier.pop()
+            for neighbour, link in network.neighbours[node].items():
+                if neighbour not in component_of and joins(link):
+                    component_of[neighbour] = count
+                    frontier.append(neighbour)
+        count += 1
+    return component_of
