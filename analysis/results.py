@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from hostagent.events import Event
+
 
 class Capture(msgspec.Struct, frozen=True):
     """One capture file. `source` and `target` are the ends of the link.
@@ -64,16 +66,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong while running; any problem makes the verdict unknown."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a host's event log. `origin` and `sequence` name the message it is about, if any."""
-
-    at_ns: int
-    event: str
-    origin: str = ""
-    sequence: int = 0
-    details: dict[str, Any] = {}
-
-
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One injected fault: when it was asked for, when it was in force, and on what."""
 
@@ -86,6 +78,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 Counters = dict[str, dict[str, int]]
 """For every host: `sent`, `sent_data`, `sent_repair`, `sent_control`, `send_failed`, `received`, `overflowed` (lost because the socket's
 buffer was full) and `refused_REASON` for each reason of `hostagent.wire.REASONS`."""
+
+
+__all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run", "read_run"]
 
 
 def read_run(directory: Path) -> Run:

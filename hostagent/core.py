@@ -101,8 +101,8 @@ class Core(abc.ABC):
         """The host starts, or restarts with what its storage kept."""
 
     @abc.abstractmethod
-    def on_broadcast(self, payload: bytes) -> None:
-        """The application broadcasts a message from this host."""
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:
+        """The application broadcasts a message from this host; they are numbered 1, 2, ... also across restarts."""
 
     @abc.abstractmethod
     def on_message(self, sender: str, message: Any, expensive: bool) -> None:

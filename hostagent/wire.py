@@ -29,6 +29,8 @@ import msgspec
 
 from hostagent.messages import Message, Purpose
 
+PORT: Final = 47000
+"""The UDP port of every agent; each has an address of its own."""
 MAGIC: Final = 0xCB17
 VERSION: Final = 1
 HEADER: Final = struct.Struct("!HBBBBIHQHHIQ")

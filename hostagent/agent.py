@@ -1,0 +1,236 @@
+"""The agent: a protocol core on a real UDP socket, with a real clock, in the network namespace of its host.
+
+One wake-up drains many datagrams, lets the core react to each, commits what it stored and logged, and only then sends what it sent.
+All timers of the core share one timer of the event loop.
+"""
+
+import asyncio
+import heapq
+import socket
+import time
+from collections import deque
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from hostagent import counters, wire
+from hostagent.control import Broadcast, Hush, Stop, decode_request
+from hostagent.core import Core, Environment
+from hostagent.events import Event
+from hostagent.messages import Message, Purpose
+from hostagent.storage import Storage
+
+# Let timers and requests have a turn after this many datagrams, however fast more arrive.
+MOST_PER_WAKE_UP: Final = 256
+# Room for bursts while the process waits for a core: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
+RECEIVE_BUFFER: Final = 4 << 20
+_ANCILLARY: Final = socket.CMSG_SPACE(1)
+# A key that no core uses: the number of the last message broadcast here.
+_LAST_BROADCAST: Final = "agent/last broadcast"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What all agents of a run share."""
+
+    run: int
+    protocol: str
+    parameters: dict[str, Any]
+    seed: int
+    port: int
+    addresses: dict[str, str]
+    """Every host and its IPv4 address, in the static order."""
+    events: str
+    """The directory of the event logs."""
+    private: str
+    """The directory of what only lives as long as the run: storage, counters and control sockets."""
+
+    def event_log(self, host: str) -> Path:
+        """The event log of a host."""
+        return Path(self.events, f"{host}.jsonl")
+
+    def storage(self, host: str) -> Path:
+        """The stable storage of a host."""
+        return Path(self.private, f"{host}.storage")
+
+    def counters(self, host: str) -> Path:
+        """The counters of a host."""
+        return Path(self.private, f"{host}.counters")
+
+    def control(self, host: str) -> Path:
+        """The control socket of a host."""
+        return Path(self.private, f"{host}.control")
+
+
+class Agent(Environment):
+    """One host's environment: it feeds the core and acts for it."""
+
+    def __init__(self, core: type[Core], setting: Setting, host: str, incarnation: int) -> None:
+        self.host = host
+        self.hosts = tuple(setting.addresses)
+        self.random = Random(f"{setting.seed}/{host}/{incarnation}")  # noqa: S311 - protocols need repeatable randomness, not secrets
+        numbers = {name: number for number, name in enumerate(self.hosts, start=1)}
+        self._number = numbers[host]
+        self._codec = wire.Codec(core.number, core.messages, setting.run, numbers)
+        self._endpoints = {name: (address, setting.port) for name, address in setting.addresses.items()}
+        self._counters = counters.open_counters(setting.counters(host))
+        self._storage = Storage(setting.storage(host), setting.event_log(host))
+        self._packet = incarnation << 32
+        self._outbox: deque[tuple[bytes, tuple[str, int], Purpose]] = deque()
+        self._hushed = False
+        self._timers: dict[str, float] = {}
+        self._deadlines: list[tuple[float, str]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._socket = _udp_socket(setting.addresses[host], setting.port)
+        self._control = _control_socket(setting.control(host))
+        self._core = core(self, msgspec.convert(setting.parameters, core.Parameters))
+        self._stopped = asyncio.Event()
+        self._log("start", details={"incarnation": incarnation})
+        self._core.on_start(self._storage.values)
+
+    async def run(self) -> None:
+        """Serve until asked to stop."""
+        loop = self._loop = asyncio.get_running_loop()
+        loop.add_reader(self._socket, self._on_datagrams)
+        loop.add_reader(self._control, self._on_request)
+        self._finish_wake_up()
+        await self._stopped.wait()
+        self._log("stop")
+        self._storage.close()
+
+    def now(self) -> float:
+        """The machine's clock, which all hosts share."""
+        return time.time()
+
+    def send(self, to: str, message: Message, purpose: Purpose) -> None:
+        """Queue a datagram; it leaves after the commit at the end of this wake-up."""
+        self._packet += 1
+        datagram = self._codec.encode(self._number, self._packet, message, purpose, time.time_ns())
+        self._outbox.append((datagram, self._endpoints[to], purpose))
+
+    def set_timer(self, name: str, after_s: float) -> None:
+        """Set or move a timer."""
+        deadline = time.monotonic() + after_s
+        self._timers[name] = deadline
+        heapq.heappush(self._deadlines, (deadline, name))
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget a timer; its entry in the heap is skipped when its time comes."""
+        self._timers.pop(name, None)
+
+    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:  # noqa: ARG002 - the log is the application
+        """Log the delivery; the log is the application."""
+        self._counters[counters.DELIVERED] += 1
+        self._log("deliver", origin, sequence)
+
+    def store(self, key: str, value: object) -> None:
+        """Keep a value; durable before anything sent in this wake-up leaves."""
+        self._storage.put(key, value)
+
+    def trace(self, event: str, **details: object) -> None:
+        """Log an event of the protocol."""
+        self._log(event, details=details)
+
+    def _log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
+        self._storage.log(Event(at_ns=time.time_ns(), event=event, origin=origin, sequence=sequence, details=details or {}))
+
+    def _on_datagrams(self) -> None:
+        """Drain the socket."""
+        receive = self._socket.recvmsg
+        for _ in range(MOST_PER_WAKE_UP):
+            try:
+                datagram, ancillary, _, _ = receive(wire.LONGEST_DATAGRAM + 1, _ANCILLARY)
+            except BlockingIOError:
+                break
+            self._on_datagram(datagram, expensive=ancillary[0][2][0] & 0xFC == wire.COST_TOS)
+        self._finish_wake_up()
+
+    def _on_datagram(self, datagram: bytes, *, expensive: bool) -> None:
+        try:
+            sender, message, _ = self._codec.decode(datagram)
+        except wire.Refused as refusal:
+            self._counters[counters.REFUSED[refusal.reason]] += 1
+            return
+        self._counters[counters.RECEIVED] += 1
+        self._core.on_message(sender, message, expensive)
+
+    def _on_request(self) -> None:
+        """Do what the testbed asks."""
+        match decode_request(self._control.recv(65536)):
+            case Broadcast(payload=payload):
+                self._broadcast(payload)
+            case Hush():
+                self._hushed = True
+            case Stop():
+                self._stopped.set()
+        self._finish_wake_up()
+
+    def _broadcast(self, payload: bytes) -> None:
+        """Number the message, durably, and hand it to the core."""
+        sequence = self._storage.values.get(_LAST_BROADCAST, 0) + 1
+        self._storage.put(_LAST_BROADCAST, sequence)
+        self._counters[counters.BROADCAST] += 1
+        self._log("broadcast", self.host, sequence)
+        self._core.on_broadcast(sequence, payload)
+
+    def _on_alarm(self) -> None:
+        """Fire every timer that is due."""
+        now = time.monotonic()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, name = heapq.heappop(self._deadlines)
+            if self._timers.get(name) == deadline:
+                del self._timers[name]
+                self._core.on_timer(name)
+        self._finish_wake_up()
+
+    def _finish_wake_up(self) -> None:
+        """Commit, then send, then set the one alarm."""
+        self._storage.commit()
+        self._send_outbox()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._deadlines and not self._hushed:
+            self._alarm = self._loop.call_later(self._deadlines[0][0] - time.monotonic(), self._on_alarm)
+
+    def _send_outbox(self) -> None:
+        """Send what is queued; when the socket is full, go on as soon as it has room."""
+        if self._hushed:
+            self._outbox.clear()
+        while self._outbox:
+            datagram, endpoint, purpose = self._outbox[0]
+            try:
+                self._socket.sendto(datagram, endpoint)
+            except BlockingIOError:
+                self._loop.add_writer(self._socket, self._on_writable)
+                return
+            except OSError:
+                self._counters[counters.SEND_FAILED] += 1
+            else:
+                self._counters[counters.SENT] += 1
+                self._counters[counters.SENT_FOR[purpose]] += 1
+            self._outbox.popleft()
+
+    def _on_writable(self) -> None:
+        self._loop.remove_writer(self._socket)
+        self._send_outbox()
+
+
+def _udp_socket(address: str, port: int) -> socket.socket:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setblocking(False)
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    # Linux names this option, Python does not: like SO_RCVBUF, but not held to the limit for ordinary users.
+    so_rcvbufforce = 33
+    udp.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, RECEIVE_BUFFER)
+    udp.bind((address, port))
+    return udp
+
+
+def _control_socket(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    control.setblocking(False)
+    control.bind(str(path))
+    return control

@@ -1,0 +1,37 @@
+"""What Python lacks of Linux: entering a network namespace, for one thread at a time, and dying with the parent."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(namespace: Path) -> None:
+    """Move the calling thread into a network namespace for good."""
+    with namespace.open("rb") as file:
+        if _libc.setns(file.fileno(), _CLONE_NEWNET) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(namespace))
+
+
+@contextmanager
+def inside(namespace: Path) -> Iterator[None]:
+    """Run the body in a network namespace, and come back. Sockets made and processes started inside stay there."""
+    with Path("/proc/thread-self/ns/net").open("rb") as home:
+        enter(namespace)
+        try:
+            yield
+        finally:
+            if _libc.setns(home.fileno(), _CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "cannot return to the network namespace that was left")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, however it dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,123 @@
+"""Finding a scenario by name or file, and setting its keys.
+
+A scenario is a Python file whose docstring says what it shows, with a function `scenario` whose parameters are the keys that
+`--set key=value` may give. A parameter's type says how its text is read; `**expensive` admits the properties of expensive links.
+The keys of the workload (messages, interval, payload, settle) can be set for every scenario.
+"""
+
+import dataclasses
+import difflib
+import inspect
+import runpy
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios.scenario import Scenario, ScenarioError, Workload
+from topologies import NetworkError
+from topologies.properties import PROPERTIES
+
+HERE = Path(__file__).parent
+_NOT_SCENARIOS = {"__init__", "scenario", "catalogue"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A scenario file that was found."""
+
+    name: str
+    summary: str
+    function: Callable[..., Scenario]
+
+    @property
+    def keys(self) -> dict[str, Callable[[str], Any]]:
+        """The keys that can be set, and how the text of each is read."""
+        return _own_keys(self.function) | _link_keys(self.function) | WORKLOAD_KEYS
+
+    def build(self, settings: Mapping[str, str]) -> Scenario:
+        """The scenario with these keys set."""
+        values = {key: self._read(key, text) for key, text in settings.items()}
+        workload = {key: values.pop(key) for key in WORKLOAD_KEYS if key in values}
+        arguments = {PROPERTIES[key].field if key in _link_keys(self.function) else key: value for key, value in values.items()}
+        try:
+            scenario = self.function(**arguments)
+            return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
+        except (ScenarioError, NetworkError) as error:
+            raise ScenarioError(f"scenario {self.name}: {error}") from None
+
+    def _read(self, key: str, text: str) -> Any:
+        if key not in self.keys:
+            raise ScenarioError(f"scenario {self.name} has no key {key!r}: choose from {', '.join(self.keys)}")
+        try:
+            return self.keys[key](text)
+        except ValueError as error:
+            raise ScenarioError(f"scenario {self.name}: {key}: {error}") from None
+
+
+def find(name: str) -> Definition:
+    """The scenario of this name, or in this file."""
+    path = Path(name) if name.endswith(".py") else HERE / f"{name}.py"
+    if path.stem in _NOT_SCENARIOS or not path.exists():
+        close = difflib.get_close_matches(name, names(), n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ScenarioError(f"there is no scenario {name!r}: {hint}choose from {', '.join(names())}, or give a file that ends in .py")
+    return _load(path)
+
+
+def names() -> list[str]:
+    """The scenarios that come with Castbed."""
+    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in _NOT_SCENARIOS)
+
+
+def every() -> Iterable[Definition]:
+    """All scenarios that come with Castbed."""
+    return map(find, names())
+
+
+def _load(path: Path) -> Definition:
+    try:
+        module = runpy.run_path(str(path))
+    except (SyntaxError, ImportError) as error:
+        raise ScenarioError(f"{path} cannot be loaded: {error}") from None
+    if "scenario" not in module:
+        raise ScenarioError(f"{path} has no function scenario(): copy scenarios/grid.py to see how one looks")
+    summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]
+    return Definition(path.stem, summary, module["scenario"])
+
+
+def _own_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    named = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return {parameter.name: _reader(hints[parameter.name]) for parameter in named}
+
+
+def _link_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:
+    if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
+        return {key: known.parse for key, known in PROPERTIES.items()}
+    return {}
+
+
+def _reader(hint: Any) -> Callable[[str], Any]:
+    """How text becomes a value of this type: units name their own reader, the rest is plain Python."""
+    reader: Callable[[str], Any] = hint.__metadata__[0] if hasattr(hint, "__metadata__") else _PLAIN.get(hint, hint)
+    return reader
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+_PLAIN: dict[Any, Callable[[str], Any]] = {int: _whole, float: _number}
+WORKLOAD_KEYS = {name: _reader(hint) for name, hint in typing.get_type_hints(Workload, include_extras=True).items()}

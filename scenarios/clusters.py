@@ -1,0 +1,16 @@
+#!./castbed run
+"""LAN clusters joined by expensive links in a line, ring, star, tree, mesh or grid: the cost and delay of a broadcast.
+
+The lower bound is k - 1 expensive packets for k clusters. This is the demo.
+"""
+
+from typing import Unpack
+
+from scenarios import Scenario
+from topologies import clusters
+from topologies.properties import Expensive
+
+
+def scenario(k: int = 4, size: int = 3, shape: str = "ring", switches: int = 1, **expensive: Unpack[Expensive]) -> Scenario:
+    """Broadcast from the first host of the first cluster."""
+    return Scenario(network=clusters(k, size, shape, switches, **expensive))

@@ -1,0 +1,20 @@
+#!./castbed run
+"""A grid of LANs with expensive links between neighbours; pull=s1-s2 pulls a link while messages flow.
+
+Grids have loops, and several shortest paths: the controller must route around a lost link, and no packet may circle.
+
+    ./castbed run grid --set rows=4 --set cols=4 --set hosts=3 --set pull=s6-s7
+"""
+
+from typing import Unpack
+
+from scenarios import Scenario, Time, pulled
+from topologies import grid
+from topologies.properties import Expensive
+
+
+def scenario(
+    rows: int = 3, cols: int = 3, hosts: int = 2, pull: str = "", pull_at: Time = 400.0, **expensive: Unpack[Expensive]
+) -> Scenario:
+    """Broadcast from the first corner of a grid."""
+    return Scenario(network=grid(rows, cols, hosts, **expensive), faults=pulled(pull, at_ms=pull_at))

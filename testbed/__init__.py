@@ -1,0 +1,1 @@
+"""Brings a scenario to life on Mininet, and gives it a command line."""

@@ -1,0 +1,137 @@
+"""The agents of a run, seen from the testbed: start them, ask them for things, notice when one dies."""
+
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from hostagent.agent import Setting
+from hostagent.control import Broadcast, Hush, Request, Stop, encode_request
+from hostagent.counters import read_counters
+from hostagent.launcher import LaunchOrder
+from hostagent.namespace import inside
+from testbed.errors import CannotRun
+from testbed.plan import Plan
+from testbed.shell import WITH_US
+
+PATIENCE_S = 60.0
+
+
+class Agents:
+    """One agent in every host's namespace."""
+
+    def __init__(self, plan: Plan, setting: Setting) -> None:
+        self._plan = plan
+        self._setting = setting
+        self._pids: dict[str, int] = {}
+        self.deaths: list[str] = []
+        self._errors = Path(setting.private, "agents.stderr")
+        self._refused_before = {host: _kernel_refusals(plan, host) for host in plan.network.hosts}
+        self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._launcher, self._orders, self._reports = self._launch()
+        self._unread = b""
+        for host in plan.network.hosts:
+            self._tell(f"start {host} 1")
+        self._wait_until_ready()
+
+    def broadcast(self, host: str, payload: bytes) -> None:
+        """Have a host broadcast a message."""
+        self._ask(host, Broadcast(payload))
+
+    def hush(self) -> None:
+        """Have every agent send nothing more."""
+        for host in self._pids:
+            self._ask(host, Hush())
+
+    def stop(self) -> None:
+        """Have every agent end, and wait for it."""
+        hosts = list(self._pids)
+        for host in hosts:
+            self._ask(host, Stop())
+        deadline = time.monotonic() + PATIENCE_S
+        while self._pids and time.monotonic() < deadline:
+            self.notice(wait_s=0.1)
+
+    def kill(self) -> None:
+        """End the launcher, and with it every agent, at once."""
+        self._launcher.kill()
+        self._launcher.wait()
+        self._control.close()
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of every host, with what the kernel refused on its behalf since the agents started."""
+        return {host: read_counters(self._setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts}
+
+    def notice(self, wait_s: float = 0) -> None:
+        """Read what the launcher reports."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reports, selectors.EVENT_READ)
+            if not selector.select(wait_s):
+                return
+        report = os.read(self._reports, 65536)
+        if not report:
+            raise CannotRun(f"the agents' launcher died; it said: {self._last_words()}")
+        *lines, self._unread = (self._unread + report).split(b"\n")
+        for line in lines:
+            self._note(*line.decode().split())
+
+    def _note(self, what: str, host: str, number: str) -> None:
+        if what == "ready":
+            self._pids[host] = int(number)
+            return
+        self._pids.pop(host, None)
+        if number != "0":
+            self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self._pids) < len(self._plan.network.hosts):
+            self.notice(wait_s=0.5)
+            if self.deaths or time.monotonic() > deadline:
+                self.kill()
+                raise CannotRun(self.deaths[0] if self.deaths else f"the agents did not start in {PATIENCE_S:.0f} s")
+
+    def _launch(self) -> tuple["subprocess.Popen[bytes]", int, int]:
+        namespaces = {host: str(self._plan.namespace_path(host)) for host in self._plan.network.hosts}
+        order = Path(self._setting.private, "agents.json")
+        order.write_bytes(msgspec.json.encode(LaunchOrder(self._setting, namespaces)))
+        with self._errors.open("wb") as errors:
+            launcher = subprocess.Popen(
+                [*WITH_US, sys.executable, "-m", "hostagent.launcher", str(order)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        if launcher.stdin is None or launcher.stdout is None:
+            raise RuntimeError("pipes were asked for")
+        return launcher, launcher.stdin.fileno(), launcher.stdout.fileno()
+
+    def _tell(self, line: str) -> None:
+        os.write(self._orders, f"{line}\n".encode())
+
+    def _ask(self, host: str, request: Request) -> None:
+        try:
+            self._control.sendto(encode_request(request), str(self._setting.control(host)))
+        except ConnectionRefusedError:
+            self.notice()
+
+    def _last_words(self) -> str:
+        return (self._errors.read_text().strip().splitlines() or ["nothing"])[-1]
+
+    def _kernel_counters(self, host: str) -> dict[str, int]:
+        before = self._refused_before[host]
+        return {name: count - before[name] for name, count in _kernel_refusals(self._plan, host).items()}
+
+
+def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:
+    """Datagrams that reached a host and no agent: its buffer was full, or nobody listened."""
+    with inside(plan.namespace_path(host)):
+        names, values = (line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:"))
+    table = dict(zip(names[1:], map(int, values[1:]), strict=True))
+    return {"overflowed": table["RcvbufErrors"], "unreachable": table["NoPorts"]}

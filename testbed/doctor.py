@@ -1,0 +1,134 @@
+"""What this machine can do: everything a run needs, looked at before anything is made, each missing piece with its remedy."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import CannotRun
+
+_SPACE_NEEDED_MB = 500
+_NETEM_REMEDY = "for links with delay or jitter use a kernel with sch_netem, as in an ordinary Mininet VM"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `remedy` is empty when all is well; `needed` says whether a run can do without."""
+
+    what: str
+    state: str
+    remedy: str = ""
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was found, and what follows from it."""
+
+    findings: tuple[Finding, ...]
+    kernel_datapath: bool
+    netem: bool
+
+    @property
+    def missing(self) -> tuple[Finding, ...]:
+        """What a run cannot do without, and is not there."""
+        return tuple(finding for finding in self.findings if finding.needed and finding.remedy)
+
+    @property
+    def datapath(self) -> str:
+        """How packets are switched here."""
+        return "kernel" if self.kernel_datapath else "userspace"
+
+    @property
+    def shaping(self) -> str:
+        """How links are shaped here."""
+        return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no jitter)"
+
+
+def examine(output: Path) -> Machine:
+    """Look at everything; `output` is where results would go."""
+    root = os.geteuid() == 0
+    kernel_datapath = root and _has_kernel_datapath()
+    netem = root and _has_qdisc("netem delay 1ms")
+    tbf = not root or _has_qdisc("tbf rate 1mbit burst 15000 limit 15000")
+    findings = (
+        Finding("root", "yes" if root else "no", "" if root else "run the command with sudo"),
+        *(_command(name, package) for name, package in _COMMANDS.items()),
+        _open_vswitch() if root else Finding("Open vSwitch", "cannot look without root", needed=False),
+        Finding("datapath", "kernel" if kernel_datapath else "userspace (the kernel has no openvswitch module)"),
+        Finding("bandwidth", "tbf" if tbf else "missing", "" if tbf else "use a kernel with sch_tbf"),
+        Finding("delay", "netem" if netem else "no netem", "" if netem else _NETEM_REMEDY, needed=False),
+        _java(),
+        _disk(output),
+    )
+    return Machine(findings, kernel_datapath, netem)
+
+
+def require(output: Path) -> Machine:
+    """The machine, if a run can start on it; else one sentence for everything that is missing."""
+    machine = examine(output)
+    if machine.missing:
+        raise CannotRun("; ".join(f"{finding.what}: {finding.state} - {finding.remedy}" for finding in machine.missing))
+    return machine
+
+
+_COMMANDS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ovs-vsctl": "openvswitch-switch",
+    "tcpdump": "tcpdump",
+    "mnexec": "mininet",
+    "setpriv": "util-linux",
+}
+
+
+def _command(name: str, package: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, path or "not installed", "" if path else f"run ./setup.sh, which installs the package {package}")
+
+
+def _open_vswitch() -> Finding:
+    remedy = "run ./setup.sh, which starts it"
+    try:
+        shown = subprocess.run(
+            ["ovs-vsctl", "--timeout=3", "get", "Open_vSwitch", ".", "ovs_version"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return Finding("Open vSwitch", "not installed", "run ./setup.sh")
+    if shown.returncode != 0:
+        return Finding("Open vSwitch", "its database does not answer", remedy)
+    alive = subprocess.run(["ovs-appctl", "--timeout=3", "version"], capture_output=True, check=False)
+    if alive.returncode != 0:
+        return Finding("Open vSwitch", "its switch daemon does not answer", remedy)
+    return Finding("Open vSwitch", f"{shown.stdout.strip().strip(chr(34))}, running")
+
+
+def _has_kernel_datapath() -> bool:
+    """Whether the kernel can switch packets for Open vSwitch: its module is there, or can be loaded."""
+    if Path("/sys/module/openvswitch").exists():
+        return True
+    loaded = subprocess.run(["modprobe", "openvswitch"], capture_output=True, check=False) if shutil.which("modprobe") else None
+    return loaded is not None and loaded.returncode == 0
+
+
+def _has_qdisc(qdisc: str) -> bool:
+    """Try it on the loopback interface of a network namespace that exists only for this question."""
+    trial = subprocess.run(
+        ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *qdisc.split()], capture_output=True, check=False
+    )
+    return trial.returncode == 0
+
+
+def _java() -> Finding:
+    java = shutil.which("java") or (f"{os.environ['JAVA_HOME']}/bin/java" if "JAVA_HOME" in os.environ else "")
+    return Finding("java", java or "not installed", "" if java else "run ./setup.sh, which installs a Java runtime for Spark")
+
+
+def _disk(output: Path) -> Finding:
+    existing = next(parent for parent in (output.absolute(), *output.absolute().parents) if parent.exists())
+    if not os.access(existing, os.W_OK) or not existing.is_dir():
+        return Finding("results", f"{existing} is not a directory that can be written", "choose another one with --out")
+    free_mb = shutil.disk_usage(existing).free >> 20
+    state = f"{free_mb} MB free in {existing}"
+    return Finding("results", state, "" if free_mb > _SPACE_NEEDED_MB else "free some space, or choose another place with --out")

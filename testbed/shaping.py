@@ -1,0 +1,159 @@
+"""Bandwidth, delay, jitter, loss and queues on links: what to ask of the kernel, and whether it did it.
+
+Each direction of a link is shaped where it leaves a node. Bandwidth is a token bucket; below it stands the queue, which is also where delay
+and jitter are made if the kernel has netem. Loss is a filter in front of both: four instructions that compare a random number with a
+threshold. It needs no netem, and keeps its own count of drops, so that lost packets and packets that found the queue full are told apart.
+
+Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here every parameter is read back, and a difference stops the run.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import CannotRun
+from testbed.plan import End, Plan
+from testbed.shell import run, tc
+from topologies.network import Link, Network
+
+# Ten full frames may leave at once; below that the bucket empties faster than the kernel's timer refills it.
+BURST_BYTES = 15000
+# What a queue holds if the network does not say: the classic size of a Linux interface's queue in testbeds.
+DEFAULT_QUEUE = 1000
+_RANDOM = "32 0 0 4294963256"  # load a random 32-bit number
+_PASS = "6 0 0 4294967295"  # noqa: S105 - an instruction, no password: return "no opinion"
+_DROP = "6 0 0 2"  # return "drop"
+
+
+@dataclass(frozen=True)
+class Drops:
+    """Packets that the kernel dropped on their way out of an interface, by cause."""
+
+    loss: int = 0
+    queue: int = 0
+
+
+def is_shaped(link: Link) -> bool:
+    """Whether anything has to be asked of the kernel for this link."""
+    return bool(link.bandwidth_mbit or link.delay_ms or link.loss or link.queue_packets)
+
+
+def needs_netem(network: Network) -> list[str]:
+    """The links that only a kernel with netem can emulate."""
+    return [link.name for link in network.links if link.delay_ms > 0]
+
+
+def orders(link: Link, interface: str) -> Iterator[str]:
+    """Orders for `tc` that shape one direction of a link, on an interface that is not shaped yet."""
+    parent = "root"
+    if link.bandwidth_mbit:
+        yield f"qdisc add dev {interface} root handle 1: tbf rate {round(link.bandwidth_mbit * 1e6)}bit {_bucket(link)}"
+        parent = "parent 1:1"
+    queue = link.queue_packets or DEFAULT_QUEUE
+    if link.delay_ms:
+        delay, jitter = round(link.delay_ms * 1000), round(link.jitter_ms * 1000)
+        yield f"qdisc add dev {interface} {parent} handle 10: netem delay {delay}us {jitter}us limit {queue}"
+    elif is_shaped(link):
+        yield f"qdisc add dev {interface} {parent} handle 10: pfifo limit {queue}"
+    if link.loss:
+        yield f"qdisc add dev {interface} clsact"
+        yield f"filter add dev {interface} egress bpf da bytecode '{loss_program(link.loss)}'"
+
+
+def _bucket(link: Link) -> str:
+    # The limit is in bytes and must not be what fills first: the queue below counts in packets.
+    return f"burst {BURST_BYTES} limit {(link.queue_packets or DEFAULT_QUEUE) * 1600}"
+
+
+def loss_program(loss: float) -> str:
+    """A classic BPF program that drops this share of packets at random."""
+    if loss >= 1:
+        return f"1,{_DROP}"
+    return f"4,{_RANDOM},53 0 1 {threshold(loss)},{_PASS},{_DROP}"
+
+
+def threshold(loss: float) -> int:
+    """A random 32-bit number below this means loss."""
+    return round(loss * 2**32)
+
+
+def shape(plan: Plan) -> None:
+    """Shape every link of a network that was just made, and read every parameter back."""
+    by_namespace: dict[str, list[tuple[Link, End]]] = {}
+    for link in filter(is_shaped, plan.network.links):
+        for end in plan.ends(link):
+            by_namespace.setdefault(end.namespace, []).append((link, end))
+    for namespace, shaped in by_namespace.items():
+        tc([order for link, end in shaped for order in orders(link, end.interface)], namespace)
+        observed = _read_qdiscs(namespace)
+        for link, end in shaped:
+            verify(link, end, observed.get(end.interface, []), _read_loss(link, end))
+
+
+def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> None:
+    """Stop with a sentence unless the kernel shows exactly what the link asks for."""
+    kinds = {qdisc["kind"]: qdisc.get("options", {}) for qdisc in qdiscs}
+    asked = {
+        "bandwidth (bytes/s)": round(link.bandwidth_mbit * 1e6) // 8 if link.bandwidth_mbit else None,
+        "delay (us)": round(link.delay_ms * 1000) or None,
+        "jitter (us)": round(link.jitter_ms * 1000) if link.delay_ms else None,
+        "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if is_shaped(link) else None,
+        "loss (of 2^32)": threshold(link.loss) if link.loss < 1 else 2**32,
+    }
+    netem = kinds.get("netem", {})
+    delay = netem.get("delay", {})
+    seen = {
+        "bandwidth (bytes/s)": kinds.get("tbf", {}).get("rate"),
+        "delay (us)": round(delay["delay"] * 1e6) if delay else None,
+        "jitter (us)": round(delay["jitter"] * 1e6) if delay else None,
+        "queue (packets)": (kinds.get("pfifo") or netem).get("limit"),
+        "loss (of 2^32)": loss,
+    }
+    for what, value in asked.items():
+        if seen[what] != value:
+            raise CannotRun(
+                f"link {link.name}, leaving {end.node}: the kernel shows {what} {seen[what]} where {value} was asked for; "
+                "nothing was run, because its figures would be wrong"
+            )
+
+
+def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
+    """The drops so far of every shaped direction, by (from, to)."""
+    counts: dict[tuple[str, str], Drops] = {}
+    observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for link in filter(is_shaped, plan.network.links):
+        for end in plan.ends(link):
+            if end.namespace not in observed:
+                observed[end.namespace] = _read_qdiscs(end.namespace)
+            counts[end.node, link.other(end.node)] = _drops(observed[end.namespace].get(end.interface, []))
+    return counts
+
+
+def _drops(qdiscs: list[dict[str, Any]]) -> Drops:
+    loss = sum(qdisc["drops"] for qdisc in qdiscs if qdisc["kind"] == "clsact")
+    queue = sum(qdisc["drops"] for qdisc in qdiscs if qdisc.get("root"))
+    return Drops(loss, queue)
+
+
+def _read_qdiscs(namespace: str) -> dict[str, list[dict[str, Any]]]:
+    """Every queueing discipline in a namespace, by interface."""
+    table: dict[str, list[dict[str, Any]]] = {}
+    shown = run(["tc", *(["-n", namespace] if namespace else []), "-s", "-j", "qdisc", "show"])
+    for qdisc in json.loads(shown):
+        table.setdefault(qdisc["dev"], []).append(qdisc)
+    return table
+
+
+def _read_loss(link: Link, end: End) -> int:
+    """The loss in force on an interface, in 2^32ths."""
+    if not link.loss:
+        return 0
+    where = ["-n", end.namespace] if end.namespace else []
+    for shown in json.loads(run(["tc", *where, "-j", "filter", "show", "dev", end.interface, "egress"])):
+        program = shown.get("options", {}).get("bytecode", {}).get("insns", [])
+        if len(program) == 1:
+            return 2**32
+        if len(program) == 4:
+            return int(program[1]["k"])
+    return 0
