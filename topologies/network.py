@@ -9,7 +9,9 @@ it *out* of an expensive port, so a packet from a host on an expensive access li
 """
 
 import enum
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,8 +21,9 @@ from ipaddress import IPv4Address
 MOST_PORTS = 65279
 # A sender is two bytes on the wire, and 0 means "nobody".
 MOST_HOSTS = 65535
-# Linux allows 15 characters in an interface name, and a host's interface is called NAME-eth0.
-LONGEST_NAME = 10
+# Linux allows 15 characters in an interface name. A host's interface is called NAME-eth0, a switch's NAME-ethPORT.
+LONGEST_INTERFACE = 15
+LONGEST_NAME = LONGEST_INTERFACE - len("-eth0")
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
@@ -58,7 +61,7 @@ class Link:
     @property
     def expensive(self) -> bool:
         """Whether packets that cross this link are the ones the paper counts."""
-        return self.cost is Cost.EXPENSIVE
+        return self.cost == Cost.EXPENSIVE
 
     def other(self, node: str) -> str:
         """The node at the far end, seen from `node`."""
@@ -78,6 +81,18 @@ class Network:
     def __post_init__(self) -> None:
         for problem in _problems(self):
             raise NetworkError(f"network {self.name!r}: {problem}")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type["Network"], tuple[object, ...]]:
+        """Leave what is cached out of a pickle: hashes of text differ between processes."""
+        return Network, (self.name, self.hosts, self.switches, self.links, self.positions)
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: a network is a key of caches that are asked for every path."""
+        return hash((self.name, self.hosts, self.switches, self.links))
 
     @cached_property
     def neighbours(self) -> Mapping[str, Mapping[str, Link]]:
@@ -122,7 +137,7 @@ class Network:
     @cached_property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
         """Groups of hosts that reach each other over cheap links alone, as in section 3 of the first paper."""
-        group_of = _components(self, lambda link: not link.expensive)
+        group_of = components(self, lambda link: not link.expensive)
         groups: dict[int, list[str]] = {}
         for host in self.hosts:
             groups.setdefault(group_of[host], []).append(host)
@@ -152,20 +167,13 @@ class Network:
 def _problems(network: Network) -> Iterator[str]:
     """What is wrong with a network, most basic first."""
     nodes = (*network.hosts, *network.switches)
-    for node in nodes:
-        if not _NAME.fullmatch(node):
-            yield f"node name {node!r} must be 1 to {LONGEST_NAME} letters, digits or _, and start with a letter"
-    if len(set(nodes)) < len(nodes):
-        twice = next(node for node in nodes if nodes.count(node) > 1)
-        yield f"node {twice!r} is listed twice"
-    if len(network.hosts) < 2:
-        yield "a broadcast needs at least two hosts"
-    if len(network.hosts) > MOST_HOSTS:
-        yield f"{len(network.hosts)} hosts are too many: the wire format numbers at most {MOST_HOSTS}"
+    yield from _node_problems(network, nodes)
     known = set(nodes)
+    yield from _position_problems(network, known)
     seen: set[frozenset[str]] = set()
     for link in network.links:
-        yield from _link_problems(link, known)
+        yield from _end_problems(link, known)
+        yield from _property_problems(link)
         ends = frozenset((link.a, link.b))
         if ends in seen:
             yield f"there are two links between {link.a!r} and {link.b!r}: merge them into one"
@@ -173,16 +181,42 @@ def _problems(network: Network) -> Iterator[str]:
     yield from _shape_problems(network)
 
 
-def _link_problems(link: Link, known: set[str]) -> Iterator[str]:
+def _node_problems(network: Network, nodes: tuple[str, ...]) -> Iterator[str]:
+    if not network.name or not network.name.isprintable():
+        yield "the name must be one line of printable characters"
+    for node in nodes:
+        if not _NAME.fullmatch(node):
+            yield f"node name {node!r} must be 1 to {LONGEST_NAME} letters, digits or _, and start with a letter"
+    yield from (f"node {node!r} is listed twice" for node, times in Counter(nodes).items() if times > 1)
+    if len(network.hosts) < 2:
+        yield "a broadcast needs at least two hosts"
+    if len(network.hosts) > MOST_HOSTS:
+        yield f"{len(network.hosts)} hosts are too many: the wire format numbers at most {MOST_HOSTS}"
+
+
+def _position_problems(network: Network, known: set[str]) -> Iterator[str]:
+    for node, place in network.positions.items():
+        if node not in known:
+            yield f"there is a position for {node!r}, which is not a node of the network"
+        if not all(map(math.isfinite, place)):
+            yield f"the position of {node!r} must be two numbers, not {place}"
+
+
+def _end_problems(link: Link, known: set[str]) -> Iterator[str]:
     for end in (link.a, link.b):
         if end not in known:
             yield f"link {link.name} ends at {end!r}, which is not a node of the network"
     if link.a == link.b:
         yield f"link {link.name} joins {link.a!r} to itself"
-    if link.bandwidth_mbit is not None and link.bandwidth_mbit <= 0:
-        yield f"link {link.name}: bandwidth must be above zero, not {link.bandwidth_mbit} Mbit/s"
+
+
+def _property_problems(link: Link) -> Iterator[str]:
+    if link.cost not in tuple(Cost):
+        yield f"link {link.name}: cost must be {' or '.join(Cost)}, not {link.cost!r}"
+    if link.bandwidth_mbit is not None and not 0 < link.bandwidth_mbit < math.inf:
+        yield f"link {link.name}: bandwidth must be a number above zero, not {link.bandwidth_mbit} Mbit/s"
     for quantity, value in (("delay", link.delay_ms), ("jitter", link.jitter_ms)):
-        if not 0 <= value < float("inf"):
+        if not 0 <= value < math.inf:
             yield f"link {link.name}: {quantity} must be zero or more, not {value} ms"
     if link.jitter_ms > link.delay_ms:
         yield f"link {link.name}: jitter of {link.jitter_ms} ms is more than the delay of {link.delay_ms} ms"
@@ -200,15 +234,18 @@ def _shape_problems(network: Network) -> Iterator[str]:
         if links[0][1].expensive:
             yield f"the link of host {host!r} must be cheap: put a switch between the host and the expensive link"
     for switch in network.switches:
-        if len(network.neighbours[switch]) > MOST_PORTS:
-            yield f"switch {switch!r} has {len(network.neighbours[switch])} ports; Open vSwitch has at most {MOST_PORTS}"
-    component_of = _components(network, lambda _: True)
+        ports = len(network.neighbours[switch])
+        if ports > MOST_PORTS:
+            yield f"switch {switch!r} has {ports} ports; Open vSwitch has at most {MOST_PORTS}"
+        if len(f"{switch}-eth{ports}") > LONGEST_INTERFACE:
+            yield f"switch {switch!r} needs a shorter name: {switch}-eth{ports} is over the {LONGEST_INTERFACE} characters of an interface"
+    component_of = components(network, lambda _: True)
     for node, component in component_of.items():
         if component != 0:
             yield f"it is not connected: there is no path between {next(iter(component_of))!r} and {node!r}"
 
 
-def _components(network: Network, joins: Callable[[Link], bool]) -> dict[str, int]:
+def components(network: Network, joins: Callable[[Link], bool]) -> dict[str, int]:
     """Number the connected components of the network over the links that `joins` accepts."""
     component_of: dict[str, int] = {}
     count = 0

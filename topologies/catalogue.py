@@ -1,0 +1,119 @@
+"""Networks as users name them on the command line: `grid:rows=4,cols=4,hosts=3`, `topozoo/Arpanet19728`, `office.json`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from topologies import files
+from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid
+from topologies.network import Network, NetworkError
+from topologies.properties import PROPERTIES, whole
+from topologies.zoo import zoo_network
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """An argument of a builder and how to read it."""
+
+    argument: str
+    parse: Callable[[str], Any]
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A builder, what `castbed list` says of it, an example, and the parameters of its own."""
+
+    build: Callable[..., Network]
+    description: str
+    example: str
+    own: dict[str, _Parameter]
+
+    @property
+    def parameters(self) -> dict[str, _Parameter]:
+        """Its own parameters and the properties of its expensive links."""
+        return self.own | {key: _Parameter(known.field, known.parse) for key, known in PROPERTIES.items() if key not in self.own}
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in {"yes", "no"}:
+        raise ValueError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+_HOSTS = _Parameter("hosts_per_switch", whole)
+_ENTRIES = {
+    "grid": _Entry(
+        grid,
+        "a grid of switches with a LAN of hosts each, expensive links between neighbours",
+        "grid:rows=4,cols=4,hosts=3",
+        {"rows": _Parameter("rows", whole, required=True), "cols": _Parameter("cols", whole, required=True), "hosts": _HOSTS},
+    ),
+    "clusters": _Entry(
+        clusters,
+        f"k LANs of size hosts each, joined by expensive links in the shape {', '.join(SHAPES)}",
+        "clusters:k=4,size=3,shape=ring",
+        {
+            "k": _Parameter("k", whole, required=True),
+            "size": _Parameter("size", whole, required=True),
+            "shape": _Parameter("shape", str, required=True),
+            "switches": _Parameter("switches_per_cluster", whole),
+        },
+    ),
+    "figure-3-1": _Entry(figure_3_1, "three hosts around a server without one: figure 3.1 of the first paper", "figure-3-1", {}),
+    "figure-3-2": _Entry(
+        figure_3_2,
+        "six clusters in a tree: figure 3.2 of the first paper; repaired=yes adds the cheap path from C to L",
+        "figure-3-2:repaired=yes",
+        {"repaired": _Parameter("repaired", _yes_or_no)},
+    ),
+}
+_ZOO = _Entry(
+    zoo_network,
+    "a real network of topohub, hosts=1 at every node; delays=yes takes the links' delays from their lengths",
+    "topozoo/Arpanet19728:hosts=2",
+    {"hosts": _HOSTS, "delays": _Parameter("delay_from_length", _yes_or_no)},
+)
+
+
+def find(text: str) -> Network:
+    """Find or build the network that a user means by `text`."""
+    if text.endswith(tuple(files.FORMATS)):
+        return files.load(text)
+    name, _, options = text.partition(":")
+    if name in _ENTRIES:
+        return _ENTRIES[name].build(**_arguments(name, _ENTRIES[name], options))
+    if "/" in name:
+        return zoo_network(name, **_arguments(name, _ZOO, options))
+    raise NetworkError(
+        f"there is no topology {name!r}: choose {', '.join(_ENTRIES)}, a network of topohub such as topozoo/Arpanet19728,"
+        f" or a file that ends in {' or '.join(files.FORMATS)}"
+    )
+
+
+def choices() -> list[tuple[str, str]]:
+    """List what `find` accepts: how each choice is written, and what it is."""
+    return [
+        *((entry.example, entry.description) for entry in (*_ENTRIES.values(), _ZOO)),
+        ("PATH.json, PATH.graphml", "a network from a file"),
+    ]
+
+
+def _arguments(name: str, entry: _Entry, options: str) -> dict[str, Any]:
+    """Turn `rows=4,cols=4` into keyword arguments for the entry's builder."""
+    arguments = {}
+    for option in options.split(",") if options else []:
+        key, _, value = option.partition("=")
+        if key not in entry.parameters:
+            raise NetworkError(f"{name} has no parameter {key!r}: choose from {', '.join(entry.parameters)}")
+        parameter = entry.parameters[key]
+        if parameter.argument in arguments:
+            raise NetworkError(f"{name}: {key} is given twice")
+        try:
+            arguments[parameter.argument] = parameter.parse(value)
+        except ValueError as error:
+            raise NetworkError(f"{name}: {key}: {error}") from error
+    missing = [key for key, parameter in entry.own.items() if parameter.required and parameter.argument not in arguments]
+    if missing:
+        raise NetworkError(f"{name} needs {' and '.join(missing)}: for example {entry.example}")
+    return arguments

@@ -1,0 +1,216 @@
+"""Pictures of networks: hosts are squares and switches circles, as in the first paper; clusters stand out as soft patches.
+
+Figures are made without pyplot, whose global state leaks figures in long-running programs. The colours are of the Okabe-Ito palette and
+of matplotlib's cividis, both safe for colour-blind readers; line style and width repeat what colour says.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Polygon
+
+from topologies.layout import Place, extent, positions
+from topologies.network import Link, Network, NetworkError, components
+
+EXPENSIVE = "#D55E00"
+CHEAP = "#8A8A8A"
+HOST = "#0072B2"
+SWITCH = "#FFFFFF"
+INK = "#222222"
+# Tints of the Okabe-Ito colours, without the one that marks expensive links.
+PATCHES = ("#DCEBF5", "#DDF1E9", "#FBF3D0", "#F5E3EE", "#E4E4EC", "#E2F3FB")
+# Names of more nodes than this are unreadable at any size.
+MOST_LABELS = 120
+VALUES = "cividis_r"
+# Width in points of the lines with the least and the most value.
+NARROWEST, WIDEST = 1.5, 6.0
+
+
+def draw(
+    network: Network, axes: Axes, link_values: Mapping[str, float] | None = None, value_label: str = "value", legend: bool = True
+) -> None:
+    """Draw a network; with `link_values` the links named there are coloured, widened and labelled by their values."""
+    values = _checked(network, link_values or {})
+    places = positions(network)
+    size = _node_size(network, axes)
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    _draw_clusters(network, axes, places, size)
+    _draw_links(network, axes, places, values)
+    if values:
+        _draw_values(network, axes, places, values, value_label)
+    _draw_nodes(axes, places, network.hosts, HOST_LOOK, size)
+    _draw_nodes(axes, places, network.switches, SWITCH_LOOK, size)
+    _set_limits(axes, places.values())
+    if legend:
+        _draw_legend(network, axes, values)
+
+
+def figure(
+    network: Network, link_values: Mapping[str, float] | None = None, value_label: str = "value", title: str | None = None
+) -> Figure:
+    """Make a figure of a network, as large as its number of nodes asks for."""
+    width, height = extent(positions(network).values())
+    side = min(16.0, max(5.0, 1.1 * math.sqrt(len(network.hosts) + len(network.switches))))
+    stretch = math.sqrt(width / height)
+    # An inch for the title and the legend, and one beside for the scale of the values.
+    made = Figure(
+        figsize=(max(6.5, side * stretch) + bool(link_values), side / stretch + 1),
+        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
+    )
+    axes = made.add_subplot()
+    axes.set_title(network.name if title is None else title)
+    draw(network, axes, link_values, value_label)
+    return made
+
+
+def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
+    """Write a figure as STEM.png and STEM.svg; the same figure always gives the same bytes."""
+    png, svg = Path(f"{stem}.png"), Path(f"{stem}.svg")
+    with rc_context({"svg.hashsalt": "castbed"}):
+        made.savefig(png, dpi=150)
+        made.savefig(svg, metadata={"Date": None})
+    return png, svg
+
+
+def _checked(network: Network, link_values: Mapping[str, float]) -> dict[Link, float]:
+    named = {link.name: link for link in network.links}
+    for name, value in link_values.items():
+        if name not in named:
+            raise NetworkError(f"there is a value for link {name!r}, which is not a link of network {network.name!r}")
+        if not math.isfinite(value):
+            raise NetworkError(f"the value of link {name} must be a number, not {value}")
+    return {named[name]: value for name, value in link_values.items()}
+
+
+def _node_size(network: Network, axes: Axes) -> float:
+    """The width of a node in points, so that all nodes together cover a small part of the picture."""
+    box = axes.get_window_extent()
+    area = box.width * box.height * (72 / axes.figure.dpi) ** 2
+    return min(17.0, max(2.0, 0.22 * math.sqrt(area / (len(network.hosts) + len(network.switches)))))
+
+
+def _set_limits(axes: Axes, places: Collection[Place]) -> None:
+    """Leave the same margin on every side, wide enough for the outlines of clusters."""
+    xs, ys = zip(*places, strict=True)
+    margin = 0.08 * max(extent(places))
+    axes.set_xlim(min(xs) - margin, max(xs) + margin)
+    axes.set_ylim(min(ys) - margin, max(ys) + margin)
+
+
+def _draw_clusters(network: Network, axes: Axes, places: Mapping[str, Place], size: float) -> None:
+    """A patch behind each cluster: the hull of its hosts and switches, grown by a wide round outline."""
+    group_of = components(network, lambda link: not link.expensive)
+    members: dict[int, list[Place]] = {}
+    for node, group in group_of.items():
+        members.setdefault(group, []).append(places[node])
+    clusters = dict.fromkeys(group_of[host] for host in network.hosts)
+    for number, group in enumerate(clusters):
+        colour = PATCHES[number % len(PATCHES)]
+        outline = _hull(members[group])
+        closed = len(outline) > 2
+        style = {"linewidth": 2.6 * size, "joinstyle": "round", "capstyle": "round", "zorder": 0, "clip_on": False}
+        axes.add_patch(Polygon(outline, closed=closed, facecolor=colour, edgecolor=colour, gid="cluster", **style))
+
+
+def _hull(points: Iterable[Place]) -> list[Place]:
+    """The convex hull, by Andrew's monotone chain."""
+    ordered = sorted(set(points))
+    return [*_half_hull(ordered), *_half_hull(ordered[::-1])]
+
+
+def _half_hull(ordered: Sequence[Place]) -> list[Place]:
+    chain: list[Place] = []
+    for x, y in ordered:
+        while len(chain) > 1 and (chain[-1][0] - chain[-2][0]) * (y - chain[-2][1]) <= (chain[-1][1] - chain[-2][1]) * (
+            x - chain[-2][0]
+        ):
+            chain.pop()
+        chain.append((x, y))
+    return chain[:-1] or chain
+
+
+def _draw_links(network: Network, axes: Axes, places: Mapping[str, Place], valued: Mapping[Link, float]) -> None:
+    """All links without a value: cheap ones thin and grey, expensive ones heavy and dashed, or pale where others have values."""
+    plain = [link for link in network.links if link not in valued]
+    cheap = [link for link in plain if not link.expensive]
+    expensive = [link for link in plain if link.expensive]
+    axes.add_collection(LineCollection(_segments(cheap, places), colors=CHEAP, linewidths=0.9, zorder=1))
+    heavy = 1.0 if valued else 2.2
+    axes.add_collection(
+        LineCollection(_segments(expensive, places), colors=EXPENSIVE, linewidths=heavy, linestyles="--", zorder=2)
+    )
+
+
+def _draw_values(network: Network, axes: Axes, places: Mapping[str, Place], values: Mapping[Link, float], label: str) -> None:
+    """The links with a value, and the scale to read them by; it starts at zero so that twice the value looks like twice."""
+    links = [link for link in network.links if link in values]
+    scale = Normalize(min(0.0, *values.values()), max(values.values()) or 1.0)
+    widths = [NARROWEST + (WIDEST - NARROWEST) * float(scale(values[link])) for link in links]
+    colours = [colormaps[VALUES](float(scale(values[link]))) for link in links]
+    axes.add_collection(LineCollection(_segments(links, places), colors=colours, linewidths=widths, zorder=2))
+    for link, (start, end) in zip(links, _segments(links, places), strict=True):
+        # Off the middle, where the diagonals of a mesh meet.
+        middle = (0.6 * start[0] + 0.4 * end[0], 0.6 * start[1] + 0.4 * end[1])
+        text = f"{values[link]:.3g}"
+        axes.annotate(
+            text,
+            middle,
+            ha="center",
+            va="center",
+            size=8,
+            color=INK,
+            zorder=6,
+            bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none"},
+        )
+    axes.figure.colorbar(ScalarMappable(scale, VALUES), ax=axes, label=label, shrink=0.6)
+
+
+def _segments(links: Iterable[Link], places: Mapping[str, Place]) -> list[tuple[Place, Place]]:
+    return [(places[link.a], places[link.b]) for link in links]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a kind of node looks."""
+
+    marker: str
+    face: str
+    text: str
+
+
+HOST_LOOK = _Look("s", HOST, "white")
+SWITCH_LOOK = _Look("o", SWITCH, INK)
+
+
+def _draw_nodes(axes: Axes, places: Mapping[str, Place], nodes: Sequence[str], look: _Look, size: float) -> None:
+    xs, ys = zip(*(places[node] for node in nodes), strict=True)
+    axes.scatter(
+        xs, ys, s=size**2, marker=look.marker, facecolor=look.face, edgecolor=INK, linewidth=min(1.0, size / 10), zorder=4
+    )
+    if len(places) <= MOST_LABELS:
+        for node in nodes:
+            axes.annotate(node, places[node], ha="center", va="center", size=0.48 * size, color=look.text, zorder=5)
+
+
+def _draw_legend(network: Network, axes: Axes, values: Mapping[Link, float]) -> None:
+    """What the marks mean; links with values have their own scale beside the picture."""
+    hosts = f"{len(network.hosts)} hosts in {len(network.clusters)} clusters"
+    handles = [
+        Line2D([], [], marker="s", color=HOST, linestyle="", label=hosts),
+        Line2D([], [], marker="o", mfc=SWITCH, mec=INK, linestyle="", label=f"{len(network.switches)} switches"),
+        Line2D([], [], color=CHEAP, linewidth=0.9, label="cheap link"),
+    ]
+    if any(link.expensive and link not in values for link in network.links):
+        handles.append(Line2D([], [], color=EXPENSIVE, linewidth=1.0 if values else 2.2, linestyle="--", label="expensive link"))
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(handles), frameon=False, fontsize=9)

@@ -1,0 +1,45 @@
+"""What a link can have besides its ends and its cost, and how each property is written as text.
+
+Files and the command line share this one table, so `delay=20ms` after a builder and `"delay": "20ms"` in a file mean the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from topologies import units
+
+
+class Expensive(TypedDict, total=False):
+    """The properties of the expensive links of a built network, as keyword arguments; those left out are 10 Mbit/s and `Link`'s."""
+
+    bandwidth_mbit: float | None
+    delay_ms: float
+    jitter_ms: float
+    loss: float
+    queue_packets: int | None
+
+
+@dataclass(frozen=True)
+class Property:
+    """A field of `Link` and the two ways between its value and its text."""
+
+    field: str
+    parse: Callable[[str], Any]
+    format: Callable[[Any], str]
+
+
+def whole(text: str) -> int:
+    """A whole number from text such as `100`."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+PROPERTIES = {
+    "bandwidth": Property("bandwidth_mbit", units.bandwidth_mbit, units.format_bandwidth),
+    "delay": Property("delay_ms", units.time_ms, units.format_time),
+    "jitter": Property("jitter_ms", units.time_ms, units.format_time),
+    "loss": Property("loss", units.share, units.format_share),
+    "queue": Property("queue_packets", whole, str),
+}
