@@ -1,0 +1,56 @@
+"""Starts the controller by hand: `python -m controller NETWORK.json --listen 127.0.0.1:6653 --log controller.jsonl`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+
+from controller.log import Log
+from controller.server import run
+from topologies.files import load
+from topologies.network import NetworkError
+
+
+def loopback(text: str) -> tuple[str, int]:
+    """The address to listen at, which must not be reachable from other machines."""
+    host, _, port = text.rpartition(":")
+    try:
+        address, number = IPv4Address(host), int(port)
+    except (AddressValueError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 127.0.0.1:PORT") from None
+    if not address.is_loopback:
+        raise argparse.ArgumentTypeError(
+            f"{host} is open to other machines: listen at an address in 127.0.0.0/8, such as 127.0.0.1"
+        )
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{port} is not a port: choose one from 0 (any free one) to 65535")
+    return host, number
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m controller", description="Route packets in a network of Open vSwitch bridges."
+    )
+    parser.add_argument("network", type=Path, metavar="NETWORK.json", help="the network, as castbed writes it")
+    parser.add_argument(
+        "--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT", help="port 0: any free one"
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE", help="append what happens to this file instead of standard output")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run until a signal or an error."""
+    arguments = _arguments(words)
+    try:
+        network = load(arguments.network)
+        log = Log(arguments.log.open("a", encoding="utf-8") if arguments.log else sys.stdout)
+        host, port = arguments.listen
+        run(network, host, port, log)
+    except (OSError, NetworkError) as error:
+        sys.exit(f"The controller cannot start: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Runs the application in this process until a signal or an error ends it.
+
+Ryu catches whatever is raised in a handler or a connection, logs it as an error and carries on, with flows that may be wrong.
+Here an error in the log ends the process. `os._exit` ends it for certain: the same handlers of Ryu would catch a `SystemExit`.
+Nothing is lost by it, since each line of the log is flushed and switches keep their flows.
+"""
+
+import logging
+import os
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+import controller.eventlet_ready  # noqa: F401 - has to come before Ryu
+
+# isort: split
+
+import eventlet
+from ryu.base.app_manager import AppManager, RyuApp
+from ryu.controller.controller import datapath_connection_factory
+from ryu.controller.ofp_handler import OFPHandler
+from ryu.lib import hub
+
+from controller.app import Routing
+from controller.log import Log
+from topologies.network import Network
+
+# Room for the switches of a large network that connect at the same moment.
+MOST_WAITING_CONNECTIONS = 1024
+
+
+class EndOnError(logging.Handler):
+    """Ends the process at the first error that Ryu logs, and says why."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.ERROR)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> NoReturn:
+        """Tell the log and standard error, and end."""
+        error = sys.exc_info()[1]
+        reason = str(error) if error else record.getMessage()
+        self._log.write("failed", reason=reason)
+        print(f"The controller ends: {reason}", file=sys.stderr)
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def run(network: Network, host: str, port: int, log: Log) -> NoReturn:
+    """Control the switches that connect to this address, for ever; port 0 stands for any free one."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
+    logging.getLogger().addHandler(EndOnError(log))
+    # By default eventlet shares the port with other listeners, and two controllers would get half of the switches each.
+    listener = eventlet.listen((host, port), backlog=MOST_WAITING_CONNECTIONS, reuse_port=False)
+    _start_applications(network, log)
+    log.write("listening", host=host, port=listener.getsockname()[1])
+    while True:
+        hub.spawn(datapath_connection_factory, *listener.accept())
+
+
+def _start_applications(network: Network, log: Log) -> None:
+    """Start Ryu's part that speaks OpenFlow, without its own listener (which cannot tell the port it got), and our application."""
+    manager = AppManager.get_instance()
+    for application in (manager.instantiate(OFPHandler), manager.instantiate(Routing, network, log)):
+        RyuApp.start(application)

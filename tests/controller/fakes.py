@@ -1,0 +1,55 @@
+"""Switches made of dictionaries: packets walk through them by the flows that they hold, and nothing else."""
+
+from typing import NamedTuple
+
+from controller.routes import Changes, Flow, Port, Routes
+from hostagent.wire import COST_DSCP
+from topologies.network import Network
+
+
+class Walk(NamedTuple):
+    """Where a packet went, what it had in its DSCP at the end, and whether it got to the host it was for."""
+
+    nodes: tuple[str, ...]
+    dscp: int
+    arrived: bool
+
+
+class FakeSwitches:
+    """All switches of a network, each with a table from addresses to flows, and the ports that are up."""
+
+    def __init__(self, network: Network, up: frozenset[Port], flows: Routes | tuple[Flow, ...] = ()) -> None:
+        self.network = network
+        self.up = up
+        self.tables: dict[str, dict[str, Flow]] = {switch: {} for switch in network.switches}
+        self.apply(Changes(tuple(flows), ()))
+
+    def apply(self, changes: Changes) -> None:
+        """Do what a switch does: an added flow takes the place of that for the same address; deleting nothing is suspect."""
+        for flow in changes.add:
+            self.tables[flow.switch][flow.address] = flow
+        for flow in changes.delete:
+            del self.tables[flow.switch][flow.address]
+
+    def walk(self, source: str, destination: str) -> Walk:
+        """Send a packet from host to host."""
+        node, dscp = self.network.access_switch(source), 0
+        nodes = [source, node]
+        if not self._carries(source, node):
+            return Walk(tuple(nodes[:1]), dscp, arrived=False)
+        while flow := self.tables[node].get(self.network.addresses[destination]):
+            before, node = node, self._behind(Port(node, flow.out_port))
+            assert self._carries(before, node), f"{before} sends into the broken link to {node}"
+            assert node not in nodes, f"a loop: {nodes} and then {node}"
+            dscp = COST_DSCP if flow.mark else dscp
+            nodes.append(node)
+            if self.network.is_host(node):
+                return Walk(tuple(nodes), dscp, arrived=node == destination)
+        return Walk(tuple(nodes), dscp, arrived=False)
+
+    def _behind(self, port: Port) -> str:
+        return next(node for node, number in self.network.ports[port.switch].items() if number == port.number)
+
+    def _carries(self, a: str, b: str) -> bool:
+        ends = ((a, b), (b, a))
+        return all(Port(here, self.network.ports[here][there]) in self.up for here, there in ends if here in self.network.ports)
