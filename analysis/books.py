@@ -1,0 +1,218 @@
+"""The books: everything that was sent is accounted for, or the run's figures are not to be believed.
+
+    what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that
+    what was seen going into it  =  what it received  +  refused  +  lost to a full socket buffer
+    what was seen leaving        =  what was seen arriving  +  what vanished on the way
+    what vanished at a node      =  what the kernel dropped on its way out of that node, or what a failed link explains
+
+and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
+function of a few small sums; Spark does the summing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from analysis.inputs import RunInput
+from analysis.results import Capture, Fault
+
+# Packets under way when a link fails, and those sent before the controller has re-routed them, are lost to the failure. The longest
+# one-way delay and the slowest re-routing are both well below a second.
+REROUTING_NS: Final = 1_000_000_000
+FOR_EVER: Final = 2**63 - 1
+FOREIGN: Final = "foreign"
+
+
+class CaptureReport(msgspec.Struct, frozen=True):
+    """What was found in one capture file."""
+
+    file: str
+    packets: int = 0
+    skipped: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What one direction of a link carried for one purpose."""
+
+    link: str
+    source: str
+    target: str
+    expensive: bool
+    purpose: str
+    packets: int
+    bytes: int
+
+
+class Journeys(msgspec.Struct, frozen=True, kw_only=True):
+    """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
+
+    `disturbed`: it was last seen while a link was down or routes were changing.
+    """
+
+    gap: bool
+    repeated: bool
+    wrong_bit: bool
+    vanished_at: str | None
+    disturbed: bool
+    packets: int
+    example: str
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether everything is accounted for, what is not, and the sums."""
+
+    balanced: bool
+    differences: tuple[str, ...]
+    sent: int
+    seen_leaving: int
+    seen_arriving: int
+    received: int
+    refused: int
+    overflowed: int
+    vanished: int
+    vanished_link_down: int
+    dropped_loss: int
+    dropped_queue: int
+    wrong_cost_bits: int
+    foreign: int
+    """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
+
+
+def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journeys], reports: Sequence[CaptureReport]) -> Books:
+    """Do the books of one run."""
+    leaving, arriving = seen_leaving(costs), seen_arriving(costs)
+    differences = (
+        *run.run.problems,
+        *_capture_differences(run.run.captures, reports),
+        *_host_differences(run, leaving, arriving),
+        *_journey_differences(journeys),
+        *_vanished_differences(journeys, _dropped_out_of(run)),
+    )
+    hosts, counters = run.network.hosts, run.counters.values()
+    return Books(
+        balanced=not differences,
+        differences=differences,
+        sent=sum(host.get("sent", 0) for host in counters),
+        seen_leaving=sum(leaving[host] for host in hosts),
+        seen_arriving=sum(arriving[host] for host in hosts),
+        received=sum(host.get("received", 0) for host in counters),
+        refused=sum(_refused(host) for host in counters),
+        overflowed=sum(host.get("overflowed", 0) for host in counters),
+        vanished=sum(group.packets for group in journeys if group.vanished_at),
+        vanished_link_down=sum(group.packets for group in journeys if group.vanished_at and group.disturbed),
+        dropped_loss=sum(drops.loss for drops in run.run.link_drops),
+        dropped_queue=sum(drops.queue for drops in run.run.link_drops),
+        wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit),
+        foreign=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.target in run.network.numbers),
+    )
+
+
+def seen_leaving(costs: Iterable[LinkCost]) -> Counter[str]:
+    """Datagrams of this run seen on their way out of each node."""
+    total: Counter[str] = Counter()
+    for cost in costs:
+        total[cost.source] += cost.packets if cost.purpose != FOREIGN else 0
+    return total
+
+
+def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
+    """Datagrams seen on their way into each node, foreign ones too: the agent there has to refuse those."""
+    total: Counter[str] = Counter()
+    for cost in costs:
+        total[cost.target] += cost.packets
+    return total
+
+
+def disturbances(faults: Iterable[Fault]) -> tuple[tuple[int, int], ...]:
+    """The times, as disjoint intervals, in which a failed link may explain that packets vanish."""
+    down: dict[str, int] = {}
+    intervals = []
+    for fault in sorted(faults, key=lambda fault: fault.asked_ns):
+        if fault.fault == "link_down":
+            down.setdefault(fault.target, fault.asked_ns - REROUTING_NS)
+        elif fault.fault == "link_up" and fault.target in down:
+            intervals.append((down.pop(fault.target), fault.applied_ns + REROUTING_NS))
+    return _merge([*intervals, *((start, FOR_EVER) for start in down.values())])
+
+
+def _merge(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def _capture_differences(captures: Iterable[Capture], reports: Iterable[CaptureReport]) -> Iterator[str]:
+    found = {report.file: report for report in reports}
+    for capture in captures:
+        report = found.get(capture.file, CaptureReport(capture.file, problems=("was not read",)))
+        yield from (f"capture {capture.file} {problem}" for problem in report.problems)
+        if capture.dropped:
+            yield f"capture {capture.file} misses {capture.dropped} packets that came faster than they could be written"
+        if not report.problems and report.packets != capture.captured:
+            yield f"capture {capture.file} holds {report.packets} packets, but {capture.captured} were captured"
+
+
+def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[str]) -> Iterator[str]:
+    """Each host's own account against its access link."""
+    dropped = _dropped_out_of(run)
+    failed = {fault.target for fault in run.faults if fault.fault == "link_down"}
+    for host in run.network.hosts:
+        counters = run.counters.get(host)
+        if counters is None:
+            yield f"{host} left no counters"
+            continue
+        sent, missing = counters.get("sent", 0), counters.get("sent", 0) - leaving[host]
+        access = run.network.link(host, run.network.access_switch(host)).name
+        if missing < 0 or (missing > dropped[host] and access not in failed):
+            yield f"{host} says it sent {sent} datagrams, {leaving[host]} were seen leaving it and {dropped[host]} were dropped before that"
+        received, refused, overflowed = counters.get("received", 0), _refused(counters), counters.get("overflowed", 0)
+        if received + refused + overflowed != arriving[host]:
+            yield (
+                f"{arriving[host]} datagrams were seen on their way into {host}, "
+                f"which says {received} were received, {refused} refused and {overflowed} lost to a full buffer"
+            )
+
+
+def _journey_differences(journeys: Iterable[Journeys]) -> Iterator[str]:
+    for group in journeys:
+        count = _count(group.packets)
+        if group.gap:
+            yield f"{count} seen leaving a node that no capture shows reaching it, {group.example} for one"
+        if group.repeated and not group.disturbed:
+            yield f"{count} seen more than once in the same direction of a link, {group.example} for one"
+        if group.wrong_bit:
+            yield f"{count} seen to arrive with a cost bit that is not what the links crossed say, {group.example} for one"
+
+
+def _vanished_differences(journeys: Iterable[Journeys], dropped: Counter[str]) -> Iterator[str]:
+    vanished: dict[str, list[Journeys]] = {}
+    for group in journeys:
+        if group.vanished_at is not None and not group.disturbed:
+            vanished.setdefault(group.vanished_at, []).append(group)
+    for node, groups in sorted(vanished.items()):
+        count = sum(group.packets for group in groups)
+        if count > dropped[node]:
+            yield f"{_count(count)} last seen at {node}, where {dropped[node]} were dropped, {groups[0].example} for one"
+
+
+def _dropped_out_of(run: RunInput) -> Counter[str]:
+    """What the kernel says it dropped on the way out of each node, over all its links."""
+    total: Counter[str] = Counter()
+    for drops in run.run.link_drops:
+        total[drops.source] += drops.loss + drops.queue
+    return total
+
+
+def _refused(counters: dict[str, int]) -> int:
+    return sum(count for name, count in counters.items() if name.startswith("refused_"))
+
+
+def _count(packets: int) -> str:
+    return "1 packet was" if packets == 1 else f"{packets} packets were"

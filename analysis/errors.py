@@ -1,0 +1,5 @@
+"""What the analysis raises for its users."""
+
+
+class AnalysisError(Exception):
+    """The analysis cannot be done; the message says why and what to do."""

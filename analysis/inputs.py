@@ -1,0 +1,58 @@
+"""What the analysis knows of a run before it opens a capture: the run record, the network, the counters and the faults."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from analysis.errors import AnalysisError
+from analysis.results import Counters, Fault, Run
+from topologies.files import load as load_network
+from topologies.network import Network, NetworkError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """One run directory, its small files read and validated."""
+
+    directory: Path
+    run: Run
+    network: Network
+    counters: Counters
+    faults: tuple[Fault, ...]
+
+
+def load(directory: Path) -> RunInput:
+    """Read a run directory, or say in one sentence what is wrong with it."""
+    try:
+        return RunInput(
+            directory=directory,
+            run=_decode(directory / "run.json", Run),
+            network=load_network(directory / "network.json"),
+            counters=_decode(directory / "counters.json", Counters),
+            faults=_faults(directory / "faults.jsonl"),
+        )
+    except NetworkError as error:
+        raise AnalysisError(f"{directory} is not a readable run: {error}") from error
+
+
+def _decode(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise AnalysisError(f"{path.parent} is not a finished run: {path.name} cannot be read ({error.strerror})") from error
+    except msgspec.MsgspecError as error:
+        raise AnalysisError(f"{path} is not what a run writes: {error}") from error
+
+
+def _faults(path: Path) -> tuple[Fault, ...]:
+    """The injected faults. A run without faults may leave no file."""
+    if not path.exists():
+        return ()
+    try:
+        return tuple(msgspec.json.Decoder(Fault).decode_lines(path.read_bytes()))
+    except msgspec.MsgspecError as error:
+        raise AnalysisError(f"{path} is not what a run writes: {error}") from error

@@ -1,0 +1,110 @@
+"""The whole analysis: run directories in; tables, summaries and plots out. This is what the command line calls.
+
+All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs, except for writing the tables.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from analysis import plots, tables
+from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances
+from analysis.errors import AnalysisError
+from analysis.history import make as make_history
+from analysis.inputs import RunInput, load
+from analysis.scan import scan_captures, scan_events
+from analysis.spark import SPARK_ERRORS, reason
+from analysis.summary import Delays, Summary, summarise, write_summary
+
+Progress = Callable[[str], None]
+
+
+def analyse(directories: Sequence[Path], spark: SparkSession, progress: Progress = lambda _: None) -> list[Summary]:
+    """Analyse runs: writes `tables/`, `summary.json` and `plots/` into each directory, and returns the summaries in order."""
+    runs = [load(directory) for directory in directories]
+    if not runs:
+        return []
+    try:
+        summaries = _summaries(spark, runs, progress)
+        progress("drawing")
+        for run, summary in zip(runs, summaries, strict=True):
+            write_summary(summary, run.directory)
+            figures = (("links", plots.link_figure(summary, run.network)), ("delays", plots.delay_figure([summary])))
+            plots.save(figures, run.directory / "plots")
+    except OSError as error:
+        raise AnalysisError(f"the results of the analysis cannot be written: {error}") from error
+    except SPARK_ERRORS as error:
+        raise AnalysisError(f"Spark failed: {reason(error)}") from error
+    return summaries
+
+
+def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
+    """Plots of several runs of one scenario side by side; returns the files written."""
+    try:
+        figures = (("cost", plots.cost_figure(summaries)), ("delays", plots.delay_figure(summaries)))
+        return plots.save(figures, directory)
+    except OSError as error:
+        raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
+
+
+def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> list[Summary]:
+    scanned, events = scan_captures(spark, runs).persist(), scan_events(spark, runs).persist()
+    packets, delivered = scanned.where("report is null"), tables.deliveries(events.where("report is null"))
+    crossings = tables.journeys(packets).persist()
+    disturbed = [disturbances(run.faults) for run in runs]
+    try:
+        progress("reading captures")
+        reports = _collect(scanned.where("report is not null").select("run", "report"), runs)
+        progress("counting packets")
+        link_costs = _collect(tables.link_costs(packets), runs)
+        message_costs = _collect(tables.message_costs(crossings), runs)
+        journeys = _collect(tables.journey_groups(crossings, disturbed), runs)
+        progress("measuring delays")
+        histories, delays = _collect(events, runs), _collect(tables.delay_quantiles(delivered), runs)
+        progress("writing tables")
+        for number, run in enumerate(runs):
+            tables.write(tables.of_run(packets, number), run.directory, "packets")
+            tables.write(tables.of_run(delivered, number), run.directory, "deliveries")
+            tables.write(spark.createDataFrame(link_costs[number]), run.directory, "link_costs")
+            tables.write(spark.createDataFrame(message_costs[number]), run.directory, "message_costs")
+    finally:
+        for table in (scanned, events, crossings):
+            table.unpersist()
+    parts = zip(runs, reports, link_costs, message_costs, journeys, histories, delays, strict=True)
+    return [_summary(run, Measured(*tables_of_run)) for run, *tables_of_run in parts]
+
+
+class Measured(NamedTuple):
+    """What Spark made of one run, as small tables."""
+
+    reports: pa.Table
+    link_costs: pa.Table
+    message_costs: pa.Table
+    journeys: pa.Table
+    history: pa.Table
+    delays: pa.Table
+
+
+def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
+    """A small table, cut into the part of each run."""
+    collected = table.toArrow()
+    return [collected.filter(pc.equal(collected["run"], number)).drop_columns("run") for number in range(len(runs))]
+
+
+def _summary(run: RunInput, measured: Measured) -> Summary:
+    """From tables to types, and from there on everything is a pure function."""
+    history = make_history(run.network.hosts, measured.history.to_pylist(), run.run.ended_ns, run.run.problems)
+    reports = [msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist()]
+    costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
+    books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)
+    by_purpose = Counter[str]()
+    for row in measured.message_costs.to_pylist():
+        by_purpose[row["purpose"]] += row["packets"]
+    delays = (measured.delays.to_pylist() or [{"quantiles": (), "last_p50": None, "pairs": 0}])[0]
+    return summarise(run, history, books, Delays(**delays), reports=reports, link_costs=costs, expensive_packets=by_purpose)

@@ -1,0 +1,202 @@
+"""The figures of a run: what `summary.json` holds and what the table on the terminal shows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from analysis.books import Books, CaptureReport, LinkCost
+from analysis.checks import Finding, Verdict, check, conclude
+from analysis.history import History
+from analysis.inputs import RunInput
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Host-to-host packets that crossed at least one expensive link, per message broadcast; nothing where no message was."""
+
+    expensive_packets_per_message: float | None
+    expensive_data_packets_per_message: float | None
+    expensive_repair_packets_per_message: float | None
+    expensive_control_packets_per_message: float | None
+    lower_bound: int
+    """k - 1 for k clusters: the fewest data packets that can reach them all."""
+
+
+class Delay(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds from broadcast to delivery at hosts other than the origin; nothing where nothing was delivered."""
+
+    p50: float | None = None
+    p99: float | None = None
+    last_p50: float | None = None
+    """The median over messages of the delay to the last host that delivered it."""
+    quantiles: tuple[float, ...] = ()
+    """At every half per cent from 0 to 100."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in figures."""
+
+    scenario: str
+    protocol: str
+    engine: str
+    seed: int
+    settings: dict[str, Any]
+    parameters: dict[str, Any]
+    network: str
+    hosts: int
+    clusters: int
+    messages: int
+    cost: Cost
+    delay_ms: Delay
+    delivered_share: float | None
+    """Of all pairs of a message and a host other than its origin, the share delivered."""
+    load_max: int
+    """Datagrams sent and received by the busiest host."""
+    load_max_host: str
+    balanced: bool
+    differences: tuple[str, ...]
+    verdict: Verdict
+    verdict_reasons: tuple[str, ...]
+    checks: dict[str, Finding]
+    books: Books
+    captures: tuple[CaptureReport, ...]
+    link_costs: tuple[LinkCost, ...]
+
+
+class Delays(NamedTuple):
+    """What Spark says of the delays of a run: the quantiles of `Delay`, over that many pairs of a message and a host."""
+
+    quantiles: Sequence[float]
+    pairs: int
+    last_p50: float | None
+
+
+def summarise(
+    run: RunInput,
+    history: History,
+    books: Books,
+    delays: Delays,
+    *,
+    reports: Sequence[CaptureReport],
+    link_costs: Sequence[LinkCost],
+    expensive_packets: Mapping[str, int],
+) -> Summary:
+    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose."""
+    checks = check(history, run.run.guarantees)
+    doubts = [] if history.broadcasts else ["no message was broadcast"]
+    if not books.balanced:
+        doubts.append(f"the books are not balanced: {books.differences[0]}")
+    verdict, reasons = conclude(checks, doubts)
+    load, busiest = max((_load(run, host), host) for host in run.network.hosts)
+    pairs = history.messages * (len(run.network.hosts) - 1)
+    return Summary(
+        scenario=run.run.scenario,
+        protocol=run.run.protocol,
+        engine=run.run.engine,
+        seed=run.run.seed,
+        settings=run.run.settings,
+        parameters=run.run.parameters,
+        network=run.network.name,
+        hosts=len(run.network.hosts),
+        clusters=len(run.network.clusters),
+        messages=history.messages,
+        cost=_cost(expensive_packets, history.messages, run.network.lower_bound),
+        delay_ms=_delay(delays),
+        delivered_share=delays.pairs / pairs if pairs else None,
+        load_max=load,
+        load_max_host=busiest,
+        balanced=books.balanced,
+        differences=books.differences,
+        verdict=verdict,
+        verdict_reasons=reasons,
+        checks=checks,
+        books=books,
+        captures=tuple(sorted(reports, key=lambda report: report.file)),
+        link_costs=tuple(sorted(link_costs, key=lambda cost: (cost.link, cost.source, cost.purpose))),
+    )
+
+
+def _cost(packets: Mapping[str, int], messages: int, lower_bound: int) -> Cost:
+    per_message = {purpose: packets.get(purpose, 0) / messages if messages else None for purpose in ("data", "repair", "control")}
+    return Cost(
+        expensive_packets_per_message=sum(packets.values()) / messages if messages else None,
+        **{f"expensive_{purpose}_packets_per_message": value for purpose, value in per_message.items()},
+        lower_bound=lower_bound,
+    )
+
+
+def _delay(delays: Delays) -> Delay:
+    if not delays.quantiles:
+        return Delay()
+    # Quantiles come at every half per cent, so these two are exact.
+    p50, p99 = delays.quantiles[100], delays.quantiles[198]
+    return Delay(p50=p50, p99=p99, last_p50=delays.last_p50, quantiles=tuple(delays.quantiles))
+
+
+def _load(run: RunInput, host: str) -> int:
+    counters = run.counters.get(host, {})
+    return counters.get("sent", 0) + counters.get("received", 0)
+
+
+def write_summary(summary: Summary, directory: Path) -> None:
+    """Write `summary.json`."""
+    (directory / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+
+
+def read_summary(directory: Path) -> Summary:
+    """Read `summary.json` back."""
+    return msgspec.json.decode((directory / "summary.json").read_bytes(), type=Summary)
+
+
+def comparison(summaries: Sequence[Summary]) -> Table:
+    """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
+    first, several_seeds = summaries[0], len({summary.seed for summary in summaries}) > 1
+    table = Table(
+        title=f"{first.scenario}: {first.hosts} hosts in {first.clusters} clusters, {first.messages} messages",
+        caption=f"packets over expensive links per message (at least {first.cost.lower_bound} of data); delays in ms",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("protocol", no_wrap=True)
+    for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("books", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for summary in summaries:
+        table.add_row(summary.protocol, *_cells(summary, summary.seed if several_seeds else summary.load_max))
+    return table
+
+
+def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
+    cost, delay = summary.cost, summary.delay_ms
+    return (
+        _number(cost.expensive_packets_per_message),
+        _number(cost.expensive_data_packets_per_message),
+        _number(delay.p50, 1),
+        _number(delay.p99, 1),
+        _number(delay.last_p50, 1),
+        "-" if summary.delivered_share is None else _percent(summary.delivered_share),
+        str(seed_or_load),
+        "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
+        _STYLES[summary.verdict],
+    )
+
+
+_STYLES = {
+    Verdict.HOLDS: "[green]holds[/green]",
+    Verdict.VIOLATED: "[red]violated[/red]",
+    Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
+}
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(share: float) -> str:
+    """Never rounded up to 100 %: that is for runs that lost nothing."""
+    return "100%" if share == 1 else f"{min(100 * share, 99.9):.1f}%"

@@ -1,0 +1,123 @@
+"""The decisions behind the books, on sums made by hand. That Spark makes the right sums is shown in test_job.py."""
+
+import msgspec
+import pytest
+
+from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Journeys, LinkCost, balance, disturbances
+from analysis.inputs import RunInput, load
+from analysis.results import Fault, LinkDrops
+from tests.analysis.synthetic import Maker
+
+FINE = Journeys(
+    gap=False, repeated=False, wrong_bit=False, vanished_at=None, disturbed=False, packets=1, example="packet 1 of h1 to h2"
+)
+LOST = msgspec.structs.replace(FINE, vanished_at="s1", packets=3)
+
+
+@pytest.fixture
+def run(tmp_path) -> RunInput:
+    """One packet from h1 to h2."""
+    maker = Maker()
+    maker.send("h1", "h2", 0)
+    return load(maker.write(tmp_path / "run"))
+
+
+def cost(source: str, target: str, packets: int = 1, purpose: str = "data") -> LinkCost:
+    return LinkCost(link="l", source=source, target=target, expensive=False, purpose=purpose, packets=packets, bytes=0)
+
+
+COSTS = [cost("h1", "s1"), cost("s1", "h2")]
+
+
+def differences(run, costs=COSTS, journeys=(FINE,), **changes) -> tuple[str, ...]:
+    run = RunInput(
+        directory=run.directory,
+        run=msgspec.structs.replace(
+            run.run, **{key: value for key, value in changes.items() if key in {"link_drops", "problems"}}
+        ),
+        network=run.network,
+        counters=changes.get("counters", run.counters),
+        faults=changes.get("faults", ()),
+    )
+    reports = changes.get("reports", [CaptureReport(capture.file, capture.captured) for capture in run.run.captures])
+    books = balance(run, costs, journeys, reports)
+    assert books.balanced == (not books.differences)
+    return books.differences
+
+
+def drops(source: str, loss: int = 0, queue: int = 0) -> tuple[LinkDrops, ...]:
+    return (LinkDrops(source, "elsewhere", loss, queue),)
+
+
+def test_one_packet_balances(run):
+    assert differences(run) == ()
+
+
+def test_what_an_agent_sent_and_nobody_saw_is_a_difference_unless_the_kernel_dropped_it(run):
+    counters = run.counters | {"h1": {"sent": 3}}
+    (sentence,) = differences(run, counters=counters)
+    assert sentence == "h1 says it sent 3 datagrams, 1 were seen leaving it and 0 were dropped before that"
+    assert differences(run, counters=counters, link_drops=drops("h1", 1, 1)) == ()
+    assert differences(run, counters=counters, link_drops=drops("h1", 1)) != ()
+    assert differences(run, counters=counters, faults=(Fault(fault="link_down", target="h1-s1", asked_ns=0, applied_ns=0),)) == ()
+
+
+def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
+    (sentence,) = differences(run, counters=run.counters | {"h1": {"sent": 0}}, link_drops=drops("h1", 9))
+    assert sentence.startswith("h1 says it sent 0")
+
+
+def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
+    costs = [cost("h1", "s1"), cost("s1", "h2", 4), cost("s1", "h2", 1, "foreign")]
+    assert differences(run, costs, counters=run.counters | {"h2": {"received": 2, "refused_malformed": 1, "overflowed": 2}}) == ()
+    (sentence,) = differences(run, costs, counters=run.counters | {"h2": {"received": 2, "refused_malformed": 1}})
+    assert sentence == (
+        "5 datagrams were seen on their way into h2, which says 2 were received, 1 refused and 0 lost to a full buffer"
+    )
+
+
+def test_a_host_without_counters_is_a_difference(run):
+    assert differences(run, counters={host: run.counters[host] for host in ("h1", "h2", "h3")}) == ("h4 left no counters",)
+
+
+def test_vanished_packets_need_drops_at_the_node_where_they_vanished(run):
+    (sentence,) = differences(run, journeys=(FINE, LOST), link_drops=drops("s1", 2))
+    assert sentence == "3 packets were last seen at s1, where 2 were dropped, packet 1 of h1 to h2 for one"
+    assert differences(run, journeys=(FINE, LOST), link_drops=drops("s2", 3)) != ()
+    assert differences(run, journeys=(FINE, LOST), link_drops=drops("s1", 1, 2)) == ()
+
+
+def test_a_failed_link_explains_what_vanished_and_what_went_in_circles(run):
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(LOST, disturbed=True))) == ()
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(FINE, repeated=True, disturbed=True))) == ()
+
+
+@pytest.mark.parametrize("fate", ["gap", "repeated", "wrong_bit"])
+def test_what_no_network_does_is_a_difference(run, fate):
+    (sentence,) = differences(run, journeys=(msgspec.structs.replace(FINE, **{fate: True}),))
+    assert sentence.startswith("1 packet was seen")
+
+
+def test_problems_of_the_run_and_of_its_captures_are_differences(run):
+    assert differences(run, problems=("h3 did not start",)) == ("h3 did not start",)
+    reports = [CaptureReport(capture.file, capture.captured) for capture in run.run.captures]
+    damaged = [msgspec.structs.replace(reports[0], problems=("is empty",)), *reports[1:]]
+    assert differences(run, reports=damaged) == ("capture captures/h1-s1.pcap is empty",)
+    fewer = [msgspec.structs.replace(reports[0], packets=0), *reports[1:]]
+    assert differences(run, reports=fewer) == ("capture captures/h1-s1.pcap holds 0 packets, but 1 were captured",)
+    assert differences(run, reports=reports[1:]) == ("capture captures/h1-s1.pcap was not read",)
+
+
+def fault(what: str, target: str, at_s: int) -> Fault:
+    return Fault(fault=what, target=target, asked_ns=at_s * 10**9, applied_ns=at_s * 10**9)
+
+
+def test_disturbances_last_from_before_a_link_fails_until_routes_are_back():
+    failed = [fault("link_down", "s1-s2", 10), fault("link_up", "s1-s2", 20)]
+    assert disturbances(failed) == ((10 * 10**9 - REROUTING_NS, 20 * 10**9 + REROUTING_NS),)
+
+
+def test_overlapping_disturbances_become_one_and_a_link_that_stays_down_disturbs_to_the_end():
+    failed = [fault("link_down", "a", 10), fault("link_down", "b", 15), fault("link_up", "a", 20)]
+    assert disturbances(failed) == ((10 * 10**9 - REROUTING_NS, FOR_EVER),)
+    assert disturbances([fault("crash", "h1", 1), fault("link_up", "a", 2)]) == ()

@@ -1,0 +1,358 @@
+"""The whole analysis on runs made by hand: every figure against a number counted by hand, and every cooked book found out.
+
+The runs are analysed together, as one Spark job costs about as much as twenty.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from analysis.books import FOREIGN, REROUTING_NS
+from analysis.checks import Verdict
+from analysis.errors import AnalysisError
+from analysis.job import analyse, compare
+from analysis.results import Fault, LinkDrops
+from analysis.summary import Summary, comparison, read_summary
+from hostagent.messages import Purpose
+from hostagent.wire import COST_TOS
+from tests.analysis.synthetic import HOP_NS, RUN, START_NS, Maker, datagram, frame, honest
+
+LATE_NS = START_NS + 500_000_000
+
+
+def cleared(packet: tuple[int, bytes]) -> tuple[int, bytes]:
+    at_ns, data = packet
+    return at_ns, data[:15] + b"\0" + data[16:]
+
+
+def _missing_at_source(maker: Maker) -> None:
+    maker.seen["h1", "s1"].pop()
+
+
+def _missing_at_destination(maker: Maker) -> None:
+    maker.seen["s1", "h2"].pop()
+
+
+def _missing_on_the_expensive_link(maker: Maker) -> None:
+    maker.seen["s1", "s2"].pop()
+
+
+def _missing_on_a_cheap_link(maker: Maker) -> None:
+    maker.seen["s2", "s3"].pop()
+
+
+def _bit_cleared(maker: Maker) -> None:
+    maker.seen["s2", "h3"][0] = cleared(maker.seen["s2", "h3"][0])
+
+
+def _bit_set_for_nothing(maker: Maker) -> None:
+    at_ns, data = maker.seen["s1", "h2"][0]
+    maker.seen["s1", "h2"][0] = at_ns, data[:15] + bytes([COST_TOS]) + data[16:]
+
+
+def _repeated_between_switches(maker: Maker) -> None:
+    maker.seen["s2", "s3"] *= 2
+
+
+def _repeated_at_destination(maker: Maker) -> None:
+    maker.seen["s1", "h2"].append(maker.seen["s1", "h2"][0])
+
+
+def _lost_without_a_cause(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+
+
+def _lost_elsewhere_than_dropped(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    maker.link_drops.append(LinkDrops("s2", "s3", 5, 5))
+
+
+def _lost_after_the_link_was_back(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    maker.faults += [
+        Fault(fault="link_down", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
+        Fault(fault="link_up", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
+    ]
+
+
+def _agent_says_more(maker: Maker) -> None:
+    maker.counters["h3"]["sent"] += 1
+
+
+def _agent_received_less(maker: Maker) -> None:
+    maker.counters["h3"]["received"] -= 1
+
+
+def _capture_dropped(maker: Maker) -> None:
+    maker.capture_drops["captures/h1-s1.pcap"] = 3
+
+
+def _problem(maker: Maker) -> None:
+    maker.problems = ("the controller died",)
+
+
+COOKED: dict[Callable[[Maker], None], str] = {
+    _missing_at_source: "h1 says it sent 6 datagrams, 5 were seen leaving it",
+    _missing_at_destination: "last seen at s1, where 0 were dropped",
+    _missing_on_the_expensive_link: "a cost bit that is not what the links crossed say",
+    _missing_on_a_cheap_link: "1 packet was seen leaving a node that no capture shows reaching it, packet 6 of h1 to h4",
+    _bit_cleared: "1 packet was seen to arrive with a cost bit that is not what the links crossed say, packet 2 of h1 to h3",
+    _bit_set_for_nothing: "a cost bit that is not what the links crossed say, packet 1 of h1 to h2",
+    _repeated_between_switches: "2 packets were seen more than once in the same direction of a link",
+    _repeated_at_destination: "3 datagrams were seen on their way into h2, which says 2 were received",
+    _lost_without_a_cause: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
+    _lost_elsewhere_than_dropped: "1 packet was last seen at s1, where 0 were dropped",
+    _lost_after_the_link_was_back: "1 packet was last seen at s1, where 0 were dropped",
+    _agent_says_more: "h3 says it sent 2 datagrams, 1 were seen leaving it",
+    _agent_received_less: "2 datagrams were seen on their way into h3, which says 1 were received",
+    _capture_dropped: "captures/h1-s1.pcap misses 3 packets",
+    _problem: "the controller died",
+}
+
+
+def lossy() -> Maker:
+    """One copy lost on the expensive link, one in the access link before any capture, one to a failed link; repaired once."""
+    maker = Maker("lossy", ("no creation",))
+    maker.broadcast("h1", 1, LATE_NS, ("h1", "h2", "h3"))
+    maker.send("h1", "h2", LATE_NS)
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    maker.send("h1", "h4", LATE_NS, lost_on="h1-s1")
+    maker.send("h1", "h3", LATE_NS + 50 * HOP_NS, Purpose.REPAIR)
+    maker.send("h1", "h4", LATE_NS + 10**11, Purpose.REPAIR, lost_on="s2-s3")
+    maker.link_drops += [LinkDrops("s1", "s2", 1, 0), LinkDrops("h1", "s1", 0, 1)]
+    maker.faults.append(Fault(fault="link_down", target="s2-s3", asked_ns=LATE_NS + 10**11, applied_ns=LATE_NS + 10**11))
+    return maker
+
+
+def intruded() -> Maker:
+    """A datagram of another run and one of no protocol go to h2, which refuses both."""
+    maker = honest("intruded")
+    for payload in (datagram(1, 1, run=RUN + 1), b"hello"):
+        for hop in (("h3", "s2"), ("s2", "s1"), ("s1", "h2")):
+            maker.seen[hop].append((LATE_NS, frame("h3", "h2", payload)))
+    maker.counters["h2"].update(refused_malformed=1, refused_foreign_run=1)
+    return maker
+
+
+def two_faced() -> Maker:
+    maker = honest("two-faced")
+    maker.events["h4"].append(maker.events["h4"][-1])
+    return maker
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def summaries(spark, root) -> dict[str, Summary]:
+    made = {"honest": honest(), "lossy": lossy(), "intruded": intruded(), "two-faced": two_faced(), "silent": Maker()}
+    for cook in COOKED:
+        made[cook.__name__] = honest()
+        cook(made[cook.__name__])
+    directories = [maker.write(root / name) for name, maker in made.items()]
+    directories += [_damage_captures(honest().write(root / "damaged")), _damage_events(honest().write(root / "cut short"))]
+    return dict(zip([*made, "damaged", "cut short"], analyse(directories, spark), strict=True))
+
+
+def _damage_captures(directory: Path) -> Path:
+    (directory / "captures/h1-s1.pcap").write_bytes(b"garbage")
+    (directory / "captures/s1-s2.pcap").unlink()
+    tail = directory / "captures/h3-s2.pcap"
+    tail.write_bytes(tail.read_bytes()[:-5])
+    return directory
+
+
+def _damage_events(directory: Path) -> Path:
+    log = directory / "events/h3.jsonl"
+    log.write_bytes(log.read_bytes()[:-5])
+    (directory / "events/h4.jsonl").unlink()
+    return directory
+
+
+def test_cost_counts_each_host_to_host_packet_once(summaries):
+    cost = summaries["honest"].cost
+    # Two copies of each of two messages and two acknowledgements crossed s1-s2; h2's copies did not, s2-s3 is cheap.
+    assert cost.expensive_data_packets_per_message == 2
+    assert cost.expensive_control_packets_per_message == 1
+    assert cost.expensive_repair_packets_per_message == 0
+    assert cost.expensive_packets_per_message == 3
+    assert cost.lower_bound == 1
+
+
+def test_costs_of_a_lossy_run(summaries):
+    summary = summaries["lossy"]
+    # The lost copy never came out of the expensive link. Both repairs did; that the second was lost later does not matter.
+    assert summary.cost.expensive_data_packets_per_message == 0
+    assert summary.cost.expensive_repair_packets_per_message == 2
+    assert summary.delivered_share == pytest.approx(2 / 3)
+    assert summary.differences == ()
+    assert (summary.books.vanished, summary.books.vanished_link_down) == (2, 1)
+    assert (summary.books.dropped_loss, summary.books.dropped_queue) == (1, 1)
+
+
+def test_delays_leave_out_the_origin(summaries):
+    delay = summaries["honest"].delay_ms
+    # h2 is 2 hops away, h3 3 and h4 4, a millisecond each.
+    assert (delay.p50, delay.p99, delay.last_p50) == (3, 4, 4)
+    assert (delay.quantiles[0], len(delay.quantiles)) == (2, 201)
+
+
+def test_the_other_figures_of_an_honest_run(summaries):
+    summary = summaries["honest"]
+    assert (summary.scenario, summary.protocol, summary.engine, summary.seed) == ("demo", "basic", "mininet", 1)
+    assert (summary.hosts, summary.clusters, summary.messages, summary.delivered_share) == (4, 2, 2, 1)
+    assert (summary.load_max, summary.load_max_host) == (6 + 2, "h1")
+    assert (summary.balanced, summary.differences) == (True, ())
+    assert (summary.verdict, summary.verdict_reasons) == (Verdict.HOLDS, ())
+    assert sum(report.packets for report in summary.captures) == 6 + 2 + 2 + (2 + 1) + (2 + 1) + (4 + 2) + (2 + 1)
+
+
+def test_link_costs_by_direction_and_purpose(summaries):
+    costs = {(cost.source, cost.target, cost.purpose): cost for cost in summaries["honest"].link_costs}
+    size = 14 + 20 + 8 + len(datagram(1, 1))
+    assert {key: cost.packets for key, cost in costs.items() if cost.link == "s1-s2"} == {
+        ("s1", "s2", "data"): 4,
+        ("s2", "s1", "control"): 2,
+    }
+    assert costs["s1", "s2", "data"].bytes == 4 * size
+    assert costs["s1", "s2", "data"].expensive
+    assert not costs["s2", "s3", "data"].expensive
+
+
+@pytest.mark.parametrize("cook", COOKED, ids=lambda cook: cook.__name__.strip("_"))
+def test_cooked_books_are_found_out(summaries, cook):
+    summary = summaries[cook.__name__]
+    assert not summary.balanced
+    assert any(COOKED[cook] in difference for difference in summary.differences), summary.differences
+    assert summary.verdict is Verdict.UNKNOWN
+
+
+def test_foreign_datagrams_are_counted_and_change_no_figure(summaries):
+    summary = summaries["intruded"]
+    assert summary.differences == ()
+    assert summary.cost == summaries["honest"].cost
+    assert (summary.books.foreign, summary.books.refused) == (2, 2)
+    assert {(cost.source, cost.packets) for cost in summary.link_costs if cost.purpose == FOREIGN} == {
+        ("h3", 2),
+        ("s2", 2),
+        ("s1", 2),
+    }
+
+
+def test_damaged_captures_are_reported_by_file_and_the_rest_is_read(summaries):
+    problems = {report.file: report.problems for report in summaries["damaged"].captures if report.problems}
+    assert problems["captures/h1-s1.pcap"] == ("is not a pcap file",)
+    assert problems["captures/s1-s2.pcap"] == ("cannot be read (No such file or directory)",)
+    assert "ends in the middle of a packet" in problems["captures/h3-s2.pcap"][0]
+    assert len(problems) == 3
+    assert not summaries["damaged"].balanced
+    assert any(cost.link == "s2-s3" for cost in summaries["damaged"].link_costs)
+
+
+def test_damaged_event_logs_leave_the_verdict_unknown(summaries):
+    summary = summaries["cut short"]
+    assert summary.verdict is Verdict.UNKNOWN
+    assert "the event log of h3 is damaged from line 2 on" in summary.verdict_reasons[0]
+    assert summary.delivered_share == pytest.approx(3 / 6)
+
+
+def test_a_run_without_messages_has_no_figures_and_no_verdict(summaries):
+    summary = summaries["silent"]
+    assert (summary.messages, summary.delivered_share, summary.cost.expensive_packets_per_message) == (0, None, None)
+    assert (summary.delay_ms.p50, summary.delay_ms.quantiles) == (None, ())
+    assert (summary.verdict, summary.verdict_reasons) == (Verdict.UNKNOWN, ("no message was broadcast",))
+    assert summary.balanced
+
+
+def test_a_broken_promise_is_a_violation(summaries):
+    summary = summaries["two-faced"]
+    assert summary.verdict is Verdict.VIOLATED
+    assert "h4 delivered message 2 of h1 twice" in summary.verdict_reasons[0]
+
+
+def test_tables_are_left_beside_the_summary(spark, summaries, root):
+    tables = root / "honest" / "tables"
+    packets = spark.read.parquet(str(tables / "packets.parquet"))
+    assert packets.columns == [
+        *("link", "source", "target", "expensive", "at_ns", "sender", "destination", "dscp", "bytes"),
+        *("protocol", "kind", "purpose", "packet", "group", "origin", "sequence"),
+    ]
+    seen = [
+        tuple(row)
+        for row in packets.where("source = 'h1' and destination = 'h4'").select("sender", "origin", "sequence", "dscp").collect()
+    ]
+    assert sorted(seen) == [("h1", "h1", 1, 0), ("h1", "h1", 2, 0)]
+    assert spark.read.parquet(str(tables / "deliveries.parquet")).count() == 6
+    costs = spark.read.parquet(str(tables / "message_costs.parquet")).collect()
+    assert {(row.origin, row.sequence, row.purpose, row.packets) for row in costs} == {
+        ("h1", 1, "data", 2),
+        ("h1", 2, "data", 2),
+        ("h1", 1, "control", 2),
+    }
+    assert spark.read.parquet(str(tables / "link_costs.parquet")).count() == len(summaries["honest"].link_costs)
+
+
+def test_summary_json_reads_back_and_has_the_promised_keys(summaries, root):
+    assert read_summary(root / "lossy") == summaries["lossy"]
+    plain = json.loads((root / "honest" / "summary.json").read_text())
+    assert {
+        "scenario",
+        "protocol",
+        "engine",
+        "seed",
+        "hosts",
+        "clusters",
+        "messages",
+        "delivered_share",
+        "balanced",
+        "verdict",
+    } <= set(plain)
+    assert plain["cost"]["lower_bound"] == 1
+    assert plain["delay_ms"]["last_p50"] == 4
+
+
+def test_plots_of_each_run_and_of_all_together(summaries, root):
+    assert {path.name for path in (root / "silent" / "plots").iterdir()} == {"links.png", "links.svg", "delays.png", "delays.svg"}
+    written = compare([summaries[name] for name in ("honest", "lossy", "silent")], root / "plots")
+    assert {path.name for path in written} == {"cost.png", "cost.svg", "delays.png", "delays.svg"}
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_the_table_fits_a_terminal_of_80_columns(summaries):
+    console = Console(width=80, file=io.StringIO())
+    console.print(comparison([summaries[name] for name in ("honest", "lossy", "silent", "damaged")]))
+    text = console.file.getvalue()
+    assert "basic" in text
+    assert "66.7%" in text
+    assert "…" not in text
+
+
+def test_runs_of_one_protocol_are_told_apart_by_their_seeds(summaries):
+    again = msgspec.structs.replace(summaries["honest"], seed=4711)
+    console = Console(width=80, file=io.StringIO())
+    console.print(comparison([summaries["honest"], again]))
+    assert "4711" in console.file.getvalue()
+    assert "…" not in console.file.getvalue()
+
+
+def test_what_is_no_run_is_a_sentence(spark, tmp_path):
+    with pytest.raises(AnalysisError, match=r"is not a finished run: run.json cannot be read"):
+        analyse([tmp_path], spark)
+    directory = honest().write(tmp_path / "run")
+    (directory / "run.json").write_text("{}")
+    with pytest.raises(AnalysisError, match=r"run.json is not what a run writes"):
+        analyse([directory], spark)
+
+
+def test_results_that_cannot_be_written_are_a_sentence(spark, tmp_path):
+    directory = honest().write(tmp_path / "run")
+    (directory / "tables").write_text("in the way")
+    with pytest.raises(AnalysisError, match=r"Spark failed: .*tables"):
+        analyse([directory], spark)
