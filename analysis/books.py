@@ -1,7 +1,7 @@
 """The books: everything that was sent is accounted for, or the run's figures are not to be believed.
 
     what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that
-    what was seen going into it  =  what it received  +  refused  +  lost to a full socket buffer
+    what was seen going into it  =  what it received  +  refused  +  lost to a full buffer or to nobody listening
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
     what vanished at a node      =  what the kernel dropped on its way out of that node, or what a failed link explains
 
@@ -17,12 +17,14 @@ import msgspec
 
 from analysis.inputs import RunInput
 from analysis.results import Capture, Fault
+from topologies.network import Network, components
 
 # Packets under way when a link fails, and those sent before the controller has re-routed them, are lost to the failure. The longest
 # one-way delay and the slowest re-routing are both well below a second.
 REROUTING_NS: Final = 1_000_000_000
 FOR_EVER: Final = 2**63 - 1
 FOREIGN: Final = "foreign"
+_LINK_FAULTS: Final = ("link_down", "link_up")
 
 
 class CaptureReport(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     seen_arriving: int
     received: int
     refused: int
-    overflowed: int
+    undelivered: int
     vanished: int
     vanished_link_down: int
     dropped_loss: int
@@ -100,7 +102,7 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journey
         seen_arriving=sum(arriving[host] for host in hosts),
         received=sum(host.get("received", 0) for host in counters),
         refused=sum(_refused(host) for host in counters),
-        overflowed=sum(host.get("overflowed", 0) for host in counters),
+        undelivered=sum(_undelivered(host) for host in counters),
         vanished=sum(group.packets for group in journeys if group.vanished_at),
         vanished_link_down=sum(group.packets for group in journeys if group.vanished_at and group.disturbed),
         dropped_loss=sum(drops.loss for drops in run.run.link_drops),
@@ -126,16 +128,24 @@ def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
     return total
 
 
-def disturbances(faults: Iterable[Fault]) -> tuple[tuple[int, int], ...]:
-    """The times, as disjoint intervals, in which a failed link may explain that packets vanish."""
-    down: dict[str, int] = {}
+def disturbances(network: Network, faults: Iterable[Fault]) -> tuple[tuple[int, int], ...]:
+    """The times, as disjoint intervals, in which failed links may explain that packets vanish.
+
+    That is a while around every change of a link, and all the time during which the links that are down cut the network in two.
+    """
+    down: set[str] = set()
+    cut_since: int | None = None
     intervals = []
-    for fault in sorted(faults, key=lambda fault: fault.asked_ns):
-        if fault.fault == "link_down":
-            down.setdefault(fault.target, fault.asked_ns - REROUTING_NS)
-        elif fault.fault == "link_up" and fault.target in down:
-            intervals.append((down.pop(fault.target), fault.applied_ns + REROUTING_NS))
-    return _merge([*intervals, *((start, FOR_EVER) for start in down.values())])
+    for fault in sorted((fault for fault in faults if fault.fault in _LINK_FAULTS), key=lambda fault: fault.asked_ns):
+        intervals.append((fault.asked_ns - REROUTING_NS, fault.applied_ns + REROUTING_NS))
+        (down.add if fault.fault == "link_down" else down.discard)(fault.target)
+        is_cut = max(components(network, lambda link: link.name not in down).values()) > 0
+        if is_cut and cut_since is None:
+            cut_since = fault.asked_ns
+        elif not is_cut and cut_since is not None:
+            intervals.append((cut_since, fault.applied_ns))
+            cut_since = None
+    return _merge([*intervals, *([(cut_since, FOR_EVER)] if cut_since is not None else [])])
 
 
 def _merge(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -172,11 +182,11 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
         access = run.network.link(host, run.network.access_switch(host)).name
         if missing < 0 or (missing > dropped[host] and access not in failed):
             yield f"{host} says it sent {sent} datagrams, {leaving[host]} were seen leaving it and {dropped[host]} were dropped before that"
-        received, refused, overflowed = counters.get("received", 0), _refused(counters), counters.get("overflowed", 0)
-        if received + refused + overflowed != arriving[host]:
+        received, refused, undelivered = counters.get("received", 0), _refused(counters), _undelivered(counters)
+        if received + refused + undelivered != arriving[host]:
             yield (
-                f"{arriving[host]} datagrams were seen on their way into {host}, "
-                f"which says {received} were received, {refused} refused and {overflowed} lost to a full buffer"
+                f"{arriving[host]} datagrams were seen on their way into {host}, which says {received} were received, "
+                f"{refused} refused and {undelivered} lost to a full buffer or to nobody listening"
             )
 
 
@@ -212,6 +222,11 @@ def _dropped_out_of(run: RunInput) -> Counter[str]:
 
 def _refused(counters: dict[str, int]) -> int:
     return sum(count for name, count in counters.items() if name.startswith("refused_"))
+
+
+def _undelivered(counters: dict[str, int]) -> int:
+    """Datagrams that reached a host and not its agent: its buffer was full, or it was not there."""
+    return counters.get("overflowed", 0) + counters.get("unreachable", 0)
 
 
 def _count(packets: int) -> str:

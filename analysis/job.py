@@ -57,7 +57,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
     scanned, events = scan_captures(spark, runs).persist(), scan_events(spark, runs).persist()
     packets, delivered = scanned.where("report is null"), tables.deliveries(events.where("report is null"))
     crossings = tables.journeys(packets).persist()
-    disturbed = [disturbances(run.faults) for run in runs]
+    disturbed = [disturbances(run.network, run.faults) for run in runs]
     try:
         progress("reading captures")
         reports = _collect(scanned.where("report is not null").select("run", "report"), runs)

@@ -22,8 +22,8 @@ from hostagent.events import Event
 class Capture(msgspec.Struct, frozen=True):
     """One capture file. `source` and `target` are the ends of the link.
 
-    A capture between switches holds the packets that arrived at `target` from `source`. A capture of a host's access link (`both_ways`)
-    is taken at the switch and holds both directions, told apart by the sender's address; `source` is the host.
+    A capture between switches holds the packets that crossed the link from `source` to `target`. A capture of a host's access link
+    (`both_ways`) is taken at the switch and holds both directions, told apart by the sender's address; `source` is the host.
     """
 
     file: str
@@ -76,9 +76,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Counters = dict[str, dict[str, int]]
-"""For every host: `sent`, `sent_data`, `sent_repair`, `sent_control`, `send_failed`, `received`, `overflowed` (lost because the socket's
-buffer was full) and `refused_REASON` for each reason of `hostagent.wire.REASONS`."""
-
+"""For every host, its counters of `hostagent.counters.NAMES`, and beside them what the kernel refused on the agent's behalf: `overflowed` (the
+socket's buffer was full) and `unreachable` (nobody listened)."""
 
 __all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run", "read_run"]
 

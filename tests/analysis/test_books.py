@@ -7,6 +7,7 @@ from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Journeys, Link
 from analysis.inputs import RunInput, load
 from analysis.results import Fault, LinkDrops
 from tests.analysis.synthetic import Maker
+from topologies import clusters
 
 FINE = Journeys(
     gap=False, repeated=False, wrong_bit=False, vanished_at=None, disturbed=False, packets=1, example="packet 1 of h1 to h2"
@@ -69,10 +70,12 @@ def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
 
 def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
     costs = [cost("h1", "s1"), cost("s1", "h2", 4), cost("s1", "h2", 1, "foreign")]
-    assert differences(run, costs, counters=run.counters | {"h2": {"received": 2, "refused_malformed": 1, "overflowed": 2}}) == ()
+    h2 = {"received": 2, "refused_malformed": 1, "overflowed": 1, "unreachable": 1}
+    assert differences(run, costs, counters=run.counters | {"h2": h2}) == ()
     (sentence,) = differences(run, costs, counters=run.counters | {"h2": {"received": 2, "refused_malformed": 1}})
     assert sentence == (
-        "5 datagrams were seen on their way into h2, which says 2 were received, 1 refused and 0 lost to a full buffer"
+        "5 datagrams were seen on their way into h2, which says 2 were received, "
+        "1 refused and 0 lost to a full buffer or to nobody listening"
     )
 
 
@@ -112,12 +115,26 @@ def fault(what: str, target: str, at_s: int) -> Fault:
     return Fault(fault=what, target=target, asked_ns=at_s * 10**9, applied_ns=at_s * 10**9)
 
 
-def test_disturbances_last_from_before_a_link_fails_until_routes_are_back():
+SECOND = 10**9
+
+
+def test_a_link_that_fails_and_comes_back_disturbs_a_while_each_time():
     failed = [fault("link_down", "s1-s2", 10), fault("link_up", "s1-s2", 20)]
-    assert disturbances(failed) == ((10 * 10**9 - REROUTING_NS, 20 * 10**9 + REROUTING_NS),)
+    ring = clusters(3, 1, "ring")
+    around = [(at * SECOND - REROUTING_NS, at * SECOND + REROUTING_NS) for at in (10, 20)]
+    assert disturbances(ring, failed) == tuple(around)
 
 
-def test_overlapping_disturbances_become_one_and_a_link_that_stays_down_disturbs_to_the_end():
-    failed = [fault("link_down", "a", 10), fault("link_down", "b", 15), fault("link_up", "a", 20)]
-    assert disturbances(failed) == ((10 * 10**9 - REROUTING_NS, FOR_EVER),)
-    assert disturbances([fault("crash", "h1", 1), fault("link_up", "a", 2)]) == ()
+def test_links_that_cut_the_network_in_two_disturb_until_one_is_back():
+    failed = [fault("link_down", "s1-s2", 10), fault("link_down", "s2-s3", 15), fault("link_up", "s1-s2", 20)]
+    first = (10 * SECOND - REROUTING_NS, 10 * SECOND + REROUTING_NS)
+    assert disturbances(clusters(3, 1, "ring"), failed) == (first, (15 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS))
+
+
+def test_a_cut_that_is_never_mended_disturbs_to_the_end():
+    failed = [fault("link_down", "s1-s2", 10)]
+    assert disturbances(clusters(2, 1, "line"), failed) == ((10 * SECOND - REROUTING_NS, FOR_EVER),)
+
+
+def test_other_faults_do_not_explain_lost_packets():
+    assert disturbances(clusters(2, 1, "line"), [fault("crash", "h1", 1)]) == ()

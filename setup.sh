@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# Prepares a machine for Castbed: system packages, a virtual environment in .venv, Open vSwitch running.
+#
+#   ./setup.sh           set up; run again at any time, what is in place is left alone
+#   ./setup.sh --check   say by the exit status whether the virtual environment is up to date
+#
+# Runs as root, or as a user with sudo, with or without an init system. Asks nothing, except that sudo may want its password.
+set -euo pipefail
+
+root=$(dirname "$(readlink --canonicalize "${BASH_SOURCE[0]}")")
+venv=$root/.venv
+lock=$root/requirements.lock
+log=$venv/setup.log
+stamp=$venv/castbed-stamp
+python=/usr/bin/python3
+os_release=${CASTBED_OS_RELEASE:-/etc/os-release}
+
+# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip.
+packages=(
+    mininet openvswitch-switch tcpdump ethtool iproute2 iputils-ping
+    net-tools procps psmisc kmod python3-venv ca-certificates
+)
+
+say() { echo "castbed set-up: $*"; }
+
+stop() {
+    say "$*" >&2
+    exit 1
+}
+
+# The log holds the output of the step at work, so that a failure is explained from nothing else.
+begin() {
+    step=$1
+    say "$step"
+    : >"$log"
+}
+
+# The lock's descriptor is closed for the command: a daemon that it starts would hold the lock for ever.
+logged() { "$@" </dev/null >>"$log" 2>&1 9<&-; }
+
+as_root() {
+    if ((EUID == 0)); then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+need_root() {
+    ((EUID == 0)) && return
+    command -v sudo >/dev/null || stop "root rights are needed. Run ./setup.sh as root, or install sudo."
+    sudo --validate || stop "sudo refused. Run ./setup.sh as root, or as a user who may use sudo."
+}
+
+log_says() { grep --quiet --extended-regexp --ignore-case "$1" "$log"; }
+
+# Ends with the sentence that fits the log.
+explain_failure() {
+    local again="then run ./setup.sh again. Details: $log"
+    if log_says 'no space left on device|not have enough free space'; then
+        stop "$step: the disk is full. Free some space, $again"
+    elif log_says 'could not get lock|unable to acquire the dpkg'; then
+        stop "$step: another program is installing packages. Wait until it is done, $again"
+    elif log_says 'dpkg was interrupted'; then
+        stop "$step: an earlier installation broke off. Run 'dpkg --configure -a' as root, $again"
+    elif log_says 'name resolution|could not resolve|resolving|network is unreachable|could not connect|new connection|timed out'; then
+        stop "$step: the package server cannot be reached. Check the network and its proxy settings, $again"
+    elif log_says 'unable to locate package|has no installation candidate'; then
+        stop "$step: the system's package sources lack a package. Enable 'main' (on Ubuntu also 'universe'), $again"
+    elif log_says 'no matching distribution found'; then
+        stop "$step: a pinned package is not offered for $("$python" --version) on $(uname --machine). Details: $log"
+    fi
+    stop "$step: failed. The reason is at the end of $log; remove it, then run ./setup.sh again."
+}
+
+check_system() {
+    local ID='' VERSION_ID='' PRETTY_NAME=''
+    # shellcheck source=/dev/null
+    [[ -r $os_release ]] && source "$os_release"
+    case "$ID $VERSION_ID" in
+        'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
+        *)
+            say "this is ${PRETTY_NAME:-an unknown system}; use Debian 12, Debian 13 or Ubuntu 24.04 (a virtual machine or container will do)." >&2
+            exit 2
+            ;;
+    esac
+}
+
+# One set-up at a time per folder; the folder itself is the lock, so nothing is left behind.
+take_turn() {
+    exec 9<"$root"
+    flock --nonblock 9 && return
+    say "waiting for another set-up of this folder"
+    flock 9
+}
+
+# What the virtual environment was made from. Moving the folder or a new system Python asks for a new one.
+made_from() { echo "$root $(readlink --canonicalize "$python")"; }
+
+stamp_text() {
+    made_from
+    cat "$root/setup.sh" "$lock" | sha256sum
+}
+
+is_up_to_date() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text) == "$(<"$stamp")" ]]; }
+
+missing_packages() {
+    local package
+    for package in "${packages[@]}"; do
+        [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+    done
+    has_java || echo default-jre-headless
+}
+
+# PySpark 4 wants Java 17 or newer; the first number in quotes is 17 for "17.0.2" and 1 for the old "1.8.0".
+has_java() {
+    [[ $(/usr/bin/java -version 2>&1) =~ version\ \"([0-9]+) ]] && ((BASH_REMATCH[1] >= 17))
+}
+
+apt_get() {
+    # Services that are running are not restarted, changed settings are kept, a busy package system is waited for.
+    logged as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get --quiet --yes \
+        --option DPkg::Lock::Timeout=120 --option Dpkg::Options::=--force-confdef --option Dpkg::Options::=--force-confold "$@"
+}
+
+install_packages() {
+    local missing
+    mapfile -t missing < <(missing_packages)
+    ((${#missing[@]})) || return 0
+    need_root
+    begin "system packages (${missing[*]})"
+    # A foreign source that cannot be refreshed need not stop us; what counts is whether the installation succeeds.
+    apt_get update || true
+    # Castbed needs none of the recommended packages.
+    apt_get install --no-install-recommends "${missing[@]}" || explain_failure
+    has_java || stop "/usr/bin/java is still older than 17. Choose a newer one with 'update-alternatives --config java', then run ./setup.sh again."
+}
+
+# Makes .venv a folder that we can write to, empty unless its contents can be built upon.
+prepare_venv_folder() {
+    [[ -w $root ]] || stop "$root belongs to $(stat --format=%U "$root"): run ./setup.sh as that user or as root."
+    if [[ -e $venv ]] && ((EUID != 0)) && [[ -n $(find "$venv" ! -user "$EUID" -print -quit) ]]; then
+        need_root
+        sudo chown --recursive "$EUID" "$venv"
+    fi
+    # Without a stamp the last set-up broke off, and a half-installed package can look whole.
+    if [[ ! -r $stamp || $(head --lines=1 "$stamp") != "$(made_from)" ]]; then
+        rm --recursive --force "$venv"
+    fi
+    mkdir --parents "$venv"
+}
+
+check_python() {
+    "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+        || stop "$python is $("$python" --version); Castbed needs the system's own Python 3.11, 3.12 or 3.13 there."
+}
+
+# Installed it is 1.2 GB; while PySpark is built it was seen to take 3.0 GB.
+check_disk() {
+    local free_mb
+    free_mb=$(df --output=avail --block-size=1M "$venv" | tail --lines=1)
+    ((free_mb >= 3500)) || stop "$root has $((free_mb)) MB of disk left and needs 3500. Free some space, then run ./setup.sh again."
+}
+
+pip() {
+    # The temporary files of a build are too large for a /tmp that lives in memory.
+    mkdir --parents "$venv/tmp"
+    logged env TMPDIR="$venv/tmp" PYTHONNOUSERSITE=1 "$venv/bin/python" -m pip \
+        --no-input --disable-pip-version-check install --no-deps "$@" || explain_failure
+}
+
+built_here='^(ovs|pyspark|ryu)=='
+
+install_python_packages() {
+    is_up_to_date && return
+    check_python
+    check_disk
+    rm --force "$stamp"
+    begin "virtual environment"
+    # Mininet is a system package, hence the system's site packages.
+    logged "$python" -m venv --system-site-packages "$venv" || explain_failure
+    begin "Python packages"
+    pip --only-binary=:all: --requirement <(grep --invert-match --extended-regexp "$built_here" "$lock")
+    begin "Ryu and PySpark (built here; PySpark is 400 MB to fetch)"
+    # Ryu builds only with the setuptools that the lock names, which isolation would replace by the newest.
+    pip --no-build-isolation --requirement <(grep --extended-regexp "$built_here" "$lock")
+    rm --recursive --force "$venv/tmp"
+}
+
+is_running() {
+    local pid_file=/var/run/openvswitch/$1.pid
+    [[ -r $pid_file ]] && [[ $(cat "/proc/$(<"$pid_file")/comm" 2>/dev/null) == "$1" ]]
+}
+
+open_vswitch_runs() { is_running ovsdb-server && is_running ovs-vswitchd; }
+
+start_open_vswitch() {
+    open_vswitch_runs && return
+    need_root
+    begin "starting Open vSwitch"
+    if [[ -d /run/systemd/system ]]; then
+        logged as_root systemctl start openvswitch-switch || true
+    else
+        logged as_root /usr/share/openvswitch/scripts/ovs-ctl start --system-id=random || true
+    fi
+    # Where the kernel lacks Open vSwitch's module, the scripts above give up although the user-space datapath would do.
+    if is_running ovsdb-server && ! is_running ovs-vswitchd; then
+        logged as_root ovs-vswitchd --pidfile --detach --log-file || true
+    fi
+    open_vswitch_runs || stop "Open vSwitch does not start. The reason is in $log or in /var/log/openvswitch."
+}
+
+write_stamp() {
+    is_up_to_date && return
+    stamp_text >"$stamp"
+    # After sudo the folder still belongs to whom the repository belongs to.
+    ((EUID != 0)) || chown --recursive --reference="$root" "$venv"
+}
+
+main() {
+    case "$*" in
+        --check) is_up_to_date && exit 0 || exit 1 ;;
+        '') ;;
+        *) stop "unknown argument '$*'. Call ./setup.sh alone, or with --check." ;;
+    esac
+    umask 022
+    check_system
+    take_turn
+    if is_up_to_date && open_vswitch_runs && [[ -z $(missing_packages) ]]; then
+        say "nothing to do"
+        return
+    fi
+    prepare_venv_folder
+    install_packages
+    install_python_packages
+    start_open_vswitch
+    write_stamp
+    say "done"
+}
+
+# Sourced, the script only defines its functions.
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

@@ -1,0 +1,84 @@
+"""Scenarios are found by name or file, and their keys are read by type."""
+
+import pytest
+
+from scenarios import Scenario, ScenarioError, Workload, pulled
+from scenarios.catalogue import every, find, names
+from topologies import clusters
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_scenario_builds_as_it_comes(name):
+    definition = find(name)
+    assert definition.summary
+    assert isinstance(definition.build({}), Scenario)
+
+
+def test_all_scenarios_are_listed():
+    assert [definition.name for definition in every()] == names()
+    assert {"clusters", "grid", "topology"} <= set(names())
+
+
+def test_keys_reach_the_function_the_links_and_the_workload():
+    settings = {"rows": "2", "cols": "2", "hosts": "3", "bandwidth": "5mbit", "messages": "7", "interval": "0.1s"}
+    scenario = find("grid").build(settings)
+    assert len(scenario.network.hosts) == 12
+    assert {link.bandwidth_mbit for link in scenario.network.links if link.expensive} == {5.0}
+    assert scenario.workload == Workload(messages=7, interval=100.0)
+
+
+def test_a_scenario_can_be_a_file_of_the_user(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        '"""Two hosts."""\nfrom scenarios import Scenario\nfrom topologies import clusters\n'
+        "def scenario(n: int = 2) -> Scenario:\n    return Scenario(network=clusters(n, 1, 'line'))\n"
+    )
+    definition = find(str(mine))
+    assert (definition.name, definition.summary) == ("mine", "Two hosts.")
+    assert len(definition.build({"n": "3"}).network.hosts) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("gird", {}, "there is no scenario 'gird': did you mean grid"),
+        ("catalogue", {}, "there is no scenario 'catalogue'"),
+        ("nowhere.py", {}, "there is no scenario 'nowhere.py'"),
+        ("grid", {"row": "3"}, "has no key 'row': choose from rows, cols, hosts"),
+        ("grid", {"rows": "three"}, "rows: 'three' is not a whole number"),
+        ("grid", {"rows": "0"}, "rows"),
+        ("grid", {"bandwidth": "5"}, "bandwidth: '5' is not a bandwidth"),
+        ("grid", {"messages": "0"}, "there must be at least one"),
+        ("grid", {"interval": "0ms"}, "interval must be above zero"),
+        ("grid", {"payload": "5000"}, "a message has 0 to 1200 bytes"),
+        ("grid", {"pull": "s1"}, "does not name a link"),
+        ("grid", {"pull": "s1-s9"}, "no link between 's1' and 's9'"),
+        ("grid", {"pull": "h1-s1"}, "the access link of a host"),
+        ("clusters", {"shape": "blob"}, "there is no shape 'blob'"),
+        ("topology", {"of": "nothing"}, "there is no topology 'nothing'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_sentence(name, settings, sentence):
+    with pytest.raises(ScenarioError, match=sentence):
+        find(name).build(settings)
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("x = 1", "has no function scenario"), ("def", "cannot be loaded")])
+def test_a_file_that_is_no_scenario_is_refused(tmp_path, text, sentence):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(ScenarioError, match=sentence):
+        find(str(tmp_path / "mine.py"))
+
+
+def test_the_first_host_is_the_source_unless_others_are_named():
+    network = clusters(2, 2, "line")
+    assert Scenario(network=network).sources == ("h1",)
+    assert Scenario(network=network, sources=("h2", "h3")).sources == ("h2", "h3")
+    with pytest.raises(ScenarioError, match="source 'h9' is not a host"):
+        Scenario(network=network, sources=("h9",))
+
+
+def test_a_pulled_link_may_come_back():
+    assert pulled("") == ()
+    down, up = pulled("s1-s2", at_ms=100, back_ms=300)
+    assert (down.name, down.at_ms, up.name, up.at_ms) == ("link_down", 100, "link_up", 300)
