@@ -85,17 +85,18 @@ class Agent(Environment):
         self._socket = _udp_socket(setting.addresses[host], setting.port)
         self._control = _control_socket(setting.control(host))
         self._core = core(self, msgspec.convert(setting.parameters, core.Parameters))
-        self._stopped = asyncio.Event()
         self._log("start", details={"incarnation": incarnation})
         self._core.on_start(self._storage.values)
 
     async def run(self) -> None:
-        """Serve until asked to stop."""
+        """Serve until asked to stop, or until something goes wrong: a wake-up that failed half-way must be neither committed nor sent."""
         loop = self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = loop.create_future()
+        loop.set_exception_handler(self._on_failure)
         loop.add_reader(self._socket, self._on_datagrams)
         loop.add_reader(self._control, self._on_request)
         self._finish_wake_up()
-        await self._stopped.wait()
+        await self._end
         self._log("stop")
         self._storage.close()
 
@@ -163,7 +164,9 @@ class Agent(Environment):
             case Hush():
                 self._hushed = True
             case Stop():
-                self._stopped.set()
+                self._close()
+                self._end.set_result(None)
+                return
         self._finish_wake_up()
 
     def _broadcast(self, payload: bytes) -> None:
@@ -198,23 +201,39 @@ class Agent(Environment):
         """Send what is queued; when the socket is full, go on as soon as it has room."""
         if self._hushed:
             self._outbox.clear()
-        while self._outbox:
-            datagram, endpoint, purpose = self._outbox[0]
+        outbox, counts, sendto = self._outbox, self._counters, self._socket.sendto
+        while outbox:
+            datagram, endpoint, purpose = outbox[0]
             try:
-                self._socket.sendto(datagram, endpoint)
+                sendto(datagram, endpoint)
             except BlockingIOError:
                 self._loop.add_writer(self._socket, self._on_writable)
                 return
             except OSError:
-                self._counters[counters.SEND_FAILED] += 1
+                counts[counters.SEND_FAILED] += 1
             else:
-                self._counters[counters.SENT] += 1
-                self._counters[counters.SENT_FOR[purpose]] += 1
-            self._outbox.popleft()
+                counts[counters.SENT] += 1
+                counts[counters.SENT_FOR[purpose]] += 1
+            outbox.popleft()
 
     def _on_writable(self) -> None:
         self._loop.remove_writer(self._socket)
         self._send_outbox()
+
+    def _on_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something that the event loop called has raised: let `run` raise it."""
+        if not self._end.done():
+            self._close()
+            self._end.set_exception(context.get("exception") or RuntimeError(context["message"]))
+
+    def _close(self) -> None:
+        """Take no more events, not even those that the event loop has already seen."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._loop.remove_writer(self._socket)
+        for end in (self._socket, self._control):
+            self._loop.remove_reader(end)
+            end.close()
 
 
 def _udp_socket(address: str, port: int) -> socket.socket:

@@ -111,5 +111,3 @@ class Core(abc.ABC):
     def on_timer(self, name: str) -> None:
         """A timer expired."""
         raise LookupError(f"{self.name} set a timer {name!r} that it does not handle")
-
-

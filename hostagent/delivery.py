@@ -23,12 +23,24 @@ class DeliverOnce:
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         """Remember what was delivered before a restart."""
-        for host in self._env.hosts:
-            self._delivered[host] = SequenceSet(*stored.get(f"delivered/{host}", ()))
+        self._delivered = {host: SequenceSet(stored.get(f"delivered/{host}", 0)) for host in self._env.hosts}
+        for key in stored:
+            match key.split("/"):
+                case ["delivered", host, number]:
+                    self._delivered[host].add(int(number))
 
     def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
         """Hand the message to the application unless it already has it."""
-        delivered = self._delivered[origin]
-        if delivered.add(sequence):
-            self._env.store(f"delivered/{origin}", delivered.state())
+        if self._delivered[origin].add(sequence):
+            self._remember(origin, sequence)
             self._env.deliver(origin, sequence, payload)
+
+    def _remember(self, origin: str, sequence: int) -> None:
+        """Store the change, not the set: beyond a gap that nobody fills the set grows with every message."""
+        prefix = self._delivered[origin].prefix
+        if sequence > prefix:
+            self._env.store(f"delivered/{origin}/{sequence}", True)
+            return
+        self._env.store(f"delivered/{origin}", prefix)
+        for absorbed in range(sequence + 1, prefix + 1):
+            self._env.store(f"delivered/{origin}/{absorbed}", None)

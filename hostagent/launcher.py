@@ -67,11 +67,12 @@ def _reap(agents: dict[int, str]) -> None:
 
 def _fork_agent(order: LaunchOrder, host: str, incarnation: int) -> int:
     """Fork; the child becomes the agent and never returns."""
+    launcher = os.getpid()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            die_with_parent()
+            die_with_parent(launcher)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             enter(Path(order.namespaces[host]))

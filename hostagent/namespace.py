@@ -32,6 +32,8 @@ def inside(namespace: Path) -> Iterator[None]:
                 raise OSError(ctypes.get_errno(), "cannot return to the network namespace that was left")
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, however it dies."""
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, however it dies, and even if that was a moment ago."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,8 +1,8 @@
 """The wire format as a Scapy layer, to craft and to inspect packets by hand.
 
-    >>> from hostagent.scapy_layer import Castbed, bind
-    >>> bind(port=47000)
-    >>> rdpcap("captures/s1-s2.pcap")[0][Castbed].show()
+>>> from hostagent.scapy_layer import Castbed, bind
+>>> bind(port=47000)
+>>> rdpcap("captures/s1-s2.pcap")[0][Castbed].show()
 """
 
 from scapy.fields import (

@@ -17,7 +17,10 @@ class SequenceSet:
         """Add a number; whether it is new."""
         if number in self:
             return False
-        self._beyond.add(number)
+        if number > self.prefix + 1:
+            self._beyond.add(number)
+            return True
+        self.prefix = number
         while self.prefix + 1 in self._beyond:
             self.prefix += 1
             self._beyond.remove(self.prefix)

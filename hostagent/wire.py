@@ -22,8 +22,9 @@ With Ethernet, IPv4 and UDP in front the header ends at byte 78, so a capture cu
 """
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import GenericAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -87,6 +88,7 @@ class Codec:
         self._protocol = protocol
         self._kinds = tuple(kinds)
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
+        self._decode_body = tuple(_body_decoder(kind) for kind in kinds)
         self._run = run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
@@ -118,27 +120,34 @@ class Codec:
         if len(datagram) > LONGEST_DATAGRAM:
             raise Refused("oversized")
         try:
-            header = Header._make(HEADER.unpack_from(datagram))
+            fields = HEADER.unpack_from(datagram)
         except struct.error:
             raise Refused("malformed") from None
-        if header.magic != MAGIC or header.version != VERSION or header.purpose > Purpose.CONTROL:
+        magic, version, protocol, kind, purpose, run, sender, _, group, origin, sequence, _ = fields
+        if magic != MAGIC or version != VERSION or purpose >= _PURPOSES:
             raise Refused("malformed")
-        if header.run != self._run:
+        if run != self._run:
             raise Refused("foreign_run")
-        if header.protocol != self._protocol:
+        if protocol != self._protocol:
             raise Refused("unknown_protocol")
-        if header.kind >= len(self._kinds):
+        if kind >= len(self._kinds):
             raise Refused("unknown_kind")
-        sender, origin = self._names.get(header.sender), self._names.get(header.origin)
-        if sender is None or origin is None:
+        if sender not in self._names or origin not in self._names:
             raise Refused("unknown_host")
         try:
-            fields = (header.group, origin, header.sequence, *_decode_body(datagram[HEADER.size :]))
-            message = msgspec.convert(fields, self._kinds[header.kind])
-        except (msgspec.MsgspecError, ValueError):
+            body = self._decode_body[kind](datagram[HEADER.size :])
+            message = self._kinds[kind](group, self._names[origin], sequence, *body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             raise Refused("malformed") from None
-        return Received(sender, message, header)
+        return Received(self._names[sender], message, Header._make(fields))
 
 
+_PURPOSES: Final = len(Purpose)
+_IN_HEADER: Final = len(msgspec.structs.fields(Message))
 _encode_body = msgspec.msgpack.Encoder().encode
-_decode_body = msgspec.msgpack.Decoder(list[object]).decode
+
+
+def _body_decoder(kind: type[Message]) -> Callable[[bytes], tuple[Any, ...]]:
+    """Decodes the fields that `kind` adds to those in the header: exactly that many, of exactly those types."""
+    types = tuple(field.type for field in msgspec.structs.fields(kind)[_IN_HEADER:])
+    return msgspec.msgpack.Decoder(GenericAlias(tuple, types)).decode

@@ -77,7 +77,7 @@ class Basic(Core):
             case Copy(origin=origin, sequence=sequence, payload=payload):
                 self.delivery.deliver(origin, sequence, payload)
                 self.env.send(sender, Ack(0, origin, sequence), Purpose.CONTROL)
-            case Ack(sequence=sequence):
+            case Ack(origin=self.env.host, sequence=sequence):
                 self._acknowledged(sender, sequence)
 
     def on_timer(self, name: str) -> None:
@@ -93,6 +93,7 @@ class Basic(Core):
         self.wait_ms[sequence] = self.parameters.retry_ms
         self._send_copies(sequence, purpose)
         self._wait(sequence)
+        self._forget_if_acknowledged(sequence)
 
     def _send_copies(self, sequence: int, purpose: Purpose) -> None:
         copy = Copy(0, self.env.host, sequence, self.payloads[sequence])
@@ -104,9 +105,12 @@ class Basic(Core):
         self.env.set_timer(str(sequence), self.wait_ms[sequence] * self.env.random.uniform(1, 1.1) / 1000)
 
     def _acknowledged(self, sender: str, sequence: int) -> None:
-        waiting = self.unacknowledged.get(sequence, {})
-        waiting.pop(sender, None)
-        if not waiting and sequence in self.payloads:
+        if sequence in self.unacknowledged:
+            self.unacknowledged[sequence].pop(sender, None)
+            self._forget_if_acknowledged(sequence)
+
+    def _forget_if_acknowledged(self, sequence: int) -> None:
+        if not self.unacknowledged[sequence]:
             self.env.cancel_timer(str(sequence))
             self.env.store(f"message/{sequence}", None)
             del self.unacknowledged[sequence], self.payloads[sequence], self.wait_ms[sequence]

@@ -1,0 +1,66 @@
+"""Arbitrary messages of any protocol, made from the types of their fields."""
+
+import types
+import typing
+from typing import Annotated, Any
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from hostagent.messages import Message
+
+RUN = 0xDEADBEEF
+NUMBERS = {"h1": 1, "h2": 2, "h900": 900}
+
+unhurried = settings(deadline=None)
+"""For machines that other work may slow down: how long an example takes says nothing."""
+
+_SIMPLE = {
+    int: st.integers(0, 2**63 - 1),
+    str: st.text(max_size=5),
+    bytes: st.binary(max_size=20),
+    float: st.floats(allow_nan=False),
+}
+
+
+def _bounded(of: Any, meta: msgspec.Meta) -> st.SearchStrategy[Any]:
+    """Numbers within their declared bounds."""
+    low = meta.ge if meta.ge is not None else (meta.gt + 1 if meta.gt is not None else 0)
+    high = meta.le if meta.le is not None else (meta.lt - 1 if meta.lt is not None else 2**32)
+    return st.integers(int(low), int(high)).map(of)
+
+
+def values(of: Any) -> st.SearchStrategy[Any]:
+    """Values of a type that a message may carry."""
+    origin, parts = typing.get_origin(of), typing.get_args(of)
+    if origin is None:
+        return _plain(of)
+    if origin is Annotated:
+        return _bounded(*parts)
+    if origin in {typing.Union, types.UnionType}:
+        return st.one_of(*map(values, parts))
+    if origin is dict:
+        return st.dictionaries(values(parts[0]), values(parts[1]), max_size=3)
+    if origin is tuple and parts[-1] is not ...:
+        return st.tuples(*map(values, parts))
+    return st.lists(values(parts[0]), max_size=3).map(origin)
+
+
+def _plain(of: Any) -> st.SearchStrategy[Any]:
+    """Values of a type without parameters."""
+    if isinstance(of, type) and issubclass(of, msgspec.Struct):
+        return st.builds(of, *(values(field.type) for field in msgspec.structs.fields(of)))
+    return _SIMPLE[of] if of in _SIMPLE else st.from_type(of)
+
+
+def messages(kind: type[Message]) -> st.SearchStrategy[Message]:
+    """Messages of a kind, about any message of any host."""
+    _, _, _, *fields = msgspec.structs.fields(kind)
+    return st.builds(
+        kind,
+        st.integers(0, 2**16 - 1),
+        st.sampled_from(list(NUMBERS)),
+        st.integers(0, 2**32 - 1),
+        *(values(field.type) for field in fields),
+    )

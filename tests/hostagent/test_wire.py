@@ -1,0 +1,205 @@
+"""The wire format: every message of every protocol comes back, and nothing but `Refused` comes of anything else."""
+
+import struct
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostagent.delivery import Copy
+from hostagent.messages import Message, Purpose
+from hostagent.protocols import PROTOCOLS
+from hostagent.protocols.basic import Ack, Basic
+from hostagent.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Refused
+from tests.hostagent.arbitrary import NUMBERS, RUN, messages, unhurried
+
+KINDS = [(core, kind) for core in PROTOCOLS.values() for kind in core.messages]
+CODEC = Codec(Basic.number, Basic.messages, RUN, NUMBERS)
+VALID = CODEC.encode(2, (3 << 32) + 4, Copy(5, "h900", 6, b"hello"), Purpose.REPAIR, 7)
+
+
+def codec(core) -> Codec:
+    return Codec(core.number, core.messages, RUN, NUMBERS)
+
+
+def patched(offset: int, *octets: int) -> bytes:
+    return VALID[:offset] + bytes(octets) + VALID[offset + len(octets) :]
+
+
+def with_body(body: bytes) -> bytes:
+    return VALID[: HEADER.size] + body
+
+
+def refusal(datagram: bytes, by: Codec = CODEC) -> str:
+    with pytest.raises(Refused) as refused:
+        by.decode(datagram)
+    return refused.value.reason
+
+
+@pytest.mark.parametrize(("core", "kind"), KINDS, ids=lambda it: it.__name__)
+@unhurried
+@given(st.data(), st.sampled_from(sorted(NUMBERS)), st.integers(0, 2**64 - 1), st.sampled_from(Purpose))
+def test_every_message_of_every_protocol_comes_back(core, kind, data, sender, packet, purpose):
+    message = data.draw(messages(kind))
+    received = codec(core).decode(codec(core).encode(NUMBERS[sender], packet, message, purpose, 99))
+    assert (received.sender, received.message) == (sender, message)
+    assert (received.header.packet, received.header.purpose, received.header.sent_ns) == (packet, purpose, 99)
+
+
+def test_every_field_of_the_header_lies_where_it_is_documented():
+    fields = [
+        (0, "!H", 0xCB17),  # magic
+        (2, "!B", 1),  # version
+        (3, "!B", 2),  # protocol: basic
+        (4, "!B", 0),  # kind: Copy
+        (5, "!B", 1),  # purpose: repair
+        (6, "!I", RUN),
+        (10, "!H", 2),  # sender: h2
+        (12, "!Q", (3 << 32) + 4),  # packet
+        (20, "!H", 5),  # group
+        (22, "!H", 900),  # origin: h900
+        (24, "!I", 6),  # sequence
+        (28, "!Q", 7),  # sent
+    ]
+    assert [struct.unpack_from(form, VALID, offset)[0] for offset, form, _ in fields] == [value for _, _, value in fields]
+    assert msgspec.msgpack.decode(VALID[36:]) == [b"hello"]
+
+
+def test_the_header_ends_where_a_capture_of_96_bytes_still_has_it():
+    ethernet, ipv4, udp = 14, 20, 8
+    assert ethernet + ipv4 + udp + HEADER.size == 78
+
+
+def test_the_longest_datagram_fits_one_ethernet_frame():
+    overhead = len(VALID) - len(b"hello") + 1  # MessagePack needs one byte more for the length of a long payload
+    longest = CODEC.encode(1, 1, Copy(0, "h1", 1, bytes(LONGEST_DATAGRAM - overhead)), Purpose.DATA, 0)
+    assert len(longest) == LONGEST_DATAGRAM == 1500 - 20 - 8
+    assert CODEC.decode(longest).message.sequence == 1
+
+
+def test_a_message_too_large_for_a_datagram_is_refused_with_a_sentence():
+    with pytest.raises(ValueError, match=r"^a Copy message of 1476 bytes exceeds 1472$"):
+        CODEC.encode(1, 1, Copy(0, "h1", 1, bytes(LONGEST_BODY)), Purpose.DATA, 0)
+
+
+@pytest.mark.parametrize(
+    ("datagram", "reason"),
+    [
+        (b"", "malformed"),
+        (VALID[:35], "malformed"),
+        (patched(0, 0xCB, 0x18), "malformed"),
+        (patched(2, 2), "malformed"),
+        (patched(5, 3), "malformed"),
+        (patched(6, 0), "foreign_run"),
+        (VALID + bytes(LONGEST_DATAGRAM), "oversized"),
+        (patched(3, 77), "unknown_protocol"),
+        (patched(4, 2), "unknown_kind"),
+        (patched(10, 0, 3), "unknown_host"),
+        (patched(10, 0, 0), "unknown_host"),
+        (patched(22, 0, 3), "unknown_host"),
+    ],
+)
+def test_a_header_that_is_not_ours_is_refused(datagram, reason):
+    assert refusal(datagram) == reason
+
+
+def test_every_reason_has_been_reached():
+    mark = next(m for m in test_a_header_that_is_not_ours_is_refused.pytestmark if m.name == "parametrize")
+    assert {reason for _, reason in mark.args[1]} == set(REASONS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xc1", id="a byte that MessagePack never uses"),
+        pytest.param(msgspec.msgpack.encode([]), id="a field missing"),
+        pytest.param(msgspec.msgpack.encode([b"hello", 1]), id="a field too many"),
+        pytest.param(msgspec.msgpack.encode([b"hello"]) + b"\x00", id="a byte behind the end"),
+        pytest.param(msgspec.msgpack.encode([b"hello"])[:-1], id="cut off"),
+        pytest.param(msgspec.msgpack.encode([5]), id="a number for bytes"),
+        pytest.param(msgspec.msgpack.encode([None]), id="nothing for bytes"),
+        pytest.param(msgspec.msgpack.encode(["aGVsbG8="]), id="text for bytes, even if it is base64"),
+        pytest.param(msgspec.msgpack.encode({"payload": b"hello"}), id="a map for a list"),
+        pytest.param(msgspec.msgpack.encode(b"hello"), id="no list"),
+        pytest.param(b"\x91\xa2\xff\xff", id="not UTF-8"),
+        pytest.param(b"\x91\xc6\xff\xff\xff\xff", id="4 GiB announced"),
+        pytest.param(b"\xdd\xff\xff\xff\xff", id="4 billion fields announced"),
+        pytest.param(b"\x91" * LONGEST_BODY, id="nested as deep as a datagram allows"),
+        pytest.param(b"\x91\xcf" + b"\xff" * 8, id="a huge number"),
+        pytest.param(b"\x91\xd7\xff" + b"\xff" * 8, id="a time that no calendar has"),
+    ],
+)
+def test_a_body_that_the_kind_does_not_have_is_malformed(body):
+    assert refusal(with_body(body)) == "malformed"
+
+
+def test_a_kind_without_fields_of_its_own_has_an_empty_body():
+    ack = CODEC.encode(1, 1, Ack(0, "h1", 1), Purpose.CONTROL, 0)
+    assert CODEC.decode(ack).message == Ack(0, "h1", 1)
+    assert refusal(ack[:-1] + msgspec.msgpack.encode([1])) == "malformed"
+
+
+class Loose(Message, frozen=True):
+    anything: object
+
+
+class Even(Message, frozen=True):
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number % 2:
+            raise ValueError("odd")
+
+
+LOOSE = Codec(9, (Loose, Even), RUN, NUMBERS)
+
+
+def test_nesting_deeper_than_the_interpreter_allows_is_malformed_where_a_field_takes_anything():
+    datagram = LOOSE.encode(1, 1, Loose(0, "h1", 1, None), Purpose.DATA, 0)
+    assert refusal(datagram[: HEADER.size] + b"\x91" * LONGEST_BODY, LOOSE) == "malformed"
+
+
+def test_a_message_that_its_own_type_refuses_is_malformed():
+    datagram = LOOSE.encode(1, 1, Even(0, "h1", 1, 4), Purpose.DATA, 0)
+    assert refusal(datagram[:-1] + b"\x05", LOOSE) == "malformed"
+
+
+@unhurried
+@given(st.binary(max_size=LONGEST_DATAGRAM + 10))
+def test_any_bytes_are_decoded_or_refused(datagram):
+    decoded_or_refused(CODEC, datagram)
+
+
+@pytest.mark.parametrize("core", PROTOCOLS.values(), ids=PROTOCOLS)
+@unhurried
+@given(st.data())
+def test_a_damaged_datagram_is_decoded_or_refused(core, data):
+    kind = data.draw(st.sampled_from(core.messages))
+    datagram = bytearray(codec(core).encode(1, 1, data.draw(messages(kind)), Purpose.DATA, 0))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(datagram)))
+        datagram[start : start + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
+    decoded_or_refused(codec(core), bytes(datagram))
+
+
+@pytest.mark.parametrize("core", PROTOCOLS.values(), ids=PROTOCOLS)
+@unhurried
+@given(st.data(), st.binary(max_size=60))
+def test_any_body_under_a_good_header_is_decoded_or_refused(core, data, body):
+    kind = data.draw(st.integers(0, len(core.messages) - 1))
+    header = HEADER.pack(0xCB17, 1, core.number, kind, 0, RUN, 1, 1, 0, 1, 1, 0)
+    decoded_or_refused(codec(core), header + body)
+    decoded_or_refused(LOOSE, HEADER.pack(0xCB17, 1, 9, 0, 0, RUN, 1, 1, 0, 1, 1, 0) + b"\x91" + body)
+
+
+def decoded_or_refused(by: Codec, datagram: bytes) -> None:
+    """A message that was accepted is one that its sender could have sent."""
+    try:
+        received = by.decode(datagram)
+    except Refused:
+        return
+    header = received.header
+    again = by.encode(header.sender, header.packet, received.message, Purpose(header.purpose), header.sent_ns)
+    assert by.decode(again).message == received.message or "nan" in repr(received.message)
