@@ -14,7 +14,8 @@ JSON is one object. `name`, `hosts`, `switches` and `links` are required, `posit
       "positions": {"s1": [0, 0], "s2": [1, 0]}
     }
 
-What a link leaves out is the default of `Link`: cheap, unlimited, without delay or loss. Quantities are read by `topologies.units`.
+What a link leaves out is the default of `Link`: cheap, unlimited, without delay, loss, bursts of
+it (`burst`), duplicates (`duplicate`) or overtaking (`reorder`). Quantities are read by `topologies.units`.
 
 GraphML holds the same. A node's id is its name, its attribute `kind` is host or switch, `x` and `y` are its position. An edge has the
 attributes of a JSON link as text. As graph tools keep neither the order nor the direction of edges, and both matter (they number
@@ -45,6 +46,9 @@ class _LinkText(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     delay: str | None = None
     jitter: str | None = None
     loss: str | None = None
+    burst: str | None = None
+    duplicate: str | None = None
+    reorder: str | None = None
     queue: int | None = None
 
 

@@ -51,6 +51,11 @@ class Link:
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
     loss: float = 0.0
+    burst: float = 1.0
+    """How many packets in a row are lost on average; 1 is independent loss."""
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """The share of packets that are not delayed, and so overtake those that are."""
     queue_packets: int | None = None
 
     @property
@@ -220,8 +225,11 @@ def _property_problems(link: Link) -> Iterator[str]:
             yield f"link {link.name}: {quantity} must be zero or more, not {value} ms"
     if link.jitter_ms > link.delay_ms:
         yield f"link {link.name}: jitter of {link.jitter_ms} ms is more than the delay of {link.delay_ms} ms"
-    if not 0 <= link.loss <= 1:
-        yield f"link {link.name}: loss must be between 0 and 1, not {link.loss}"
+    for quantity, value in (("loss", link.loss), ("duplicate", link.duplicate), ("reorder", link.reorder)):
+        if not 0 <= value <= 1:
+            yield f"link {link.name}: {quantity} must be between 0 and 1, not {value}"
+    if not 1 <= link.burst < math.inf:
+        yield f"link {link.name}: burst must be one packet or more, not {link.burst}"
     if link.queue_packets is not None and link.queue_packets < 1:
         yield f"link {link.name}: a queue holds at least one packet, not {link.queue_packets}"
 

@@ -17,6 +17,9 @@ class Expensive(TypedDict, total=False):
     delay_ms: float
     jitter_ms: float
     loss: float
+    burst: float
+    duplicate: float
+    reorder: float
     queue_packets: int | None
 
 
@@ -36,10 +39,21 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """A number from text such as `2.5`."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
 PROPERTIES = {
     "bandwidth": Property("bandwidth_mbit", units.bandwidth_mbit, units.format_bandwidth),
     "delay": Property("delay_ms", units.time_ms, units.format_time),
     "jitter": Property("jitter_ms", units.time_ms, units.format_time),
     "loss": Property("loss", units.share, units.format_share),
+    "burst": Property("burst", number, repr),
+    "duplicate": Property("duplicate", units.share, units.format_share),
+    "reorder": Property("reorder", units.share, units.format_share),
     "queue": Property("queue_packets", whole, str),
 }

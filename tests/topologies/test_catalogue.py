@@ -13,8 +13,20 @@ from topologies import NetworkError, choices, clusters, dump, figure_3_1, figure
     [
         ("grid:rows=2,cols=3", grid(2, 3)),
         (
-            "grid:rows=2,cols=3,hosts=4,bandwidth=5mbit,delay=20ms,jitter=1ms,loss=1%,queue=9",
-            grid(2, 3, 4, bandwidth_mbit=5.0, delay_ms=20.0, jitter_ms=1.0, loss=0.01, queue_packets=9),
+            "grid:rows=2,cols=3,hosts=4,bandwidth=5mbit,delay=20ms,jitter=1ms,loss=1%,burst=3,duplicate=2%,reorder=25%,queue=9",
+            grid(
+                2,
+                3,
+                4,
+                bandwidth_mbit=5.0,
+                delay_ms=20.0,
+                jitter_ms=1.0,
+                loss=0.01,
+                burst=3.0,
+                duplicate=0.02,
+                reorder=0.25,
+                queue_packets=9,
+            ),
         ),
         ("clusters:k=4,size=3,shape=ring,switches=2", clusters(4, 3, "ring", 2)),
         ("figure-3-1:delay=1s", figure_3_1(delay_ms=1000.0)),
@@ -51,7 +63,8 @@ def test_every_choice_that_is_listed_can_be_found():
         ),
         (
             "grid:rows=2,columns=3",
-            "grid has no parameter 'columns': choose from rows, cols, hosts, bandwidth, delay, jitter, loss, queue",
+            "grid has no parameter 'columns': choose from rows, cols, hosts, "
+            "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue",
         ),
         ("grid:cols=2", "grid needs rows: for example grid:rows=4,cols=4,hosts=3"),
         ("clusters", "clusters needs k and size and shape: for example clusters:k=4,size=3,shape=ring"),

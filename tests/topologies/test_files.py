@@ -30,7 +30,7 @@ OFFICES = {
     ],
     "positions": {"s1": [0, 0], "s2": [1, 0]},
 }
-TRUNK = Link("s1", "s2", Cost.EXPENSIVE, 10.0, 20.0, 1.0, 0.01, 100)
+TRUNK = Link("s1", "s2", Cost.EXPENSIVE, 10.0, 20.0, 1.0, 0.01, queue_packets=100)
 NUMBERS = st.floats(min_value=0, allow_infinity=False)
 
 
@@ -39,9 +39,10 @@ def links_between(draw, a, b):
     delay, jitter = sorted((draw(NUMBERS), draw(NUMBERS)), reverse=True)
     bandwidth = draw(st.none() | st.floats(min_value=0, exclude_min=True, allow_infinity=False))
     queue = draw(st.none() | st.integers(1, 10**6))
-    loss = draw(st.floats(0, 1))
+    loss, duplicate, reorder = (draw(st.floats(0, 1)) for _ in range(3))
+    burst = draw(st.floats(1, 1e6))
     ends = (a, b) if draw(st.booleans()) else (b, a)
-    return Link(*ends, draw(st.sampled_from(Cost)), bandwidth, delay, jitter, loss, queue)
+    return Link(*ends, draw(st.sampled_from(Cost)), bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue)
 
 
 @st.composite
@@ -106,7 +107,8 @@ def trunk(**changes):
         (offices(links=[{"a": "h1"}]), "link number 1: it needs the field b"),
         (
             trunk(bandwith="1mbit"),
-            "link s1-s2: there is no field bandwith: choose from a, b, cost, bandwidth, delay, jitter, loss, queue",
+            "link s1-s2: there is no field bandwith: choose from a, b, cost, "
+            "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue",
         ),
         (trunk(delay="20"), "link s1-s2: '20' is not a time: write a number and a unit, one of us, ms, s"),
         (trunk(delay=20), "link s1-s2: delay: Expected str | null, got int"),
