@@ -62,7 +62,9 @@ def find(name: str) -> Definition:
     if path.stem in _NOT_SCENARIOS or not path.exists():
         close = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise ScenarioError(f"there is no scenario {name!r}: {hint}choose from {', '.join(names())}, or give a file that ends in .py")
+        raise ScenarioError(
+            f"there is no scenario {name!r}: {hint}choose from {', '.join(names())}, or give a file that ends in .py"
+        )
     return _load(path)
 
 

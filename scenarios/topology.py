@@ -1,7 +1,7 @@
 #!./castbed run
 """Any network: of=topozoo/Arpanet19728, of=figure-3-2, of=my-network.json.
 
-    ./castbed run topology --set of=figure-3-1
+./castbed run topology --set of=figure-3-1
 """
 
 from scenarios import Scenario, Time, pulled

@@ -63,8 +63,10 @@ def test_every_choice_that_is_listed_can_be_found():
         ),
         (
             "grid:rows=2,columns=3",
-            "grid has no parameter 'columns': choose from rows, cols, hosts, "
-            "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue",
+            (
+                "grid has no parameter 'columns': choose from rows, cols, hosts, "
+                "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue"
+            ),
         ),
         ("grid:cols=2", "grid needs rows: for example grid:rows=4,cols=4,hosts=3"),
         ("clusters", "clusters needs k and size and shape: for example clusters:k=4,size=3,shape=ring"),

@@ -107,8 +107,10 @@ def trunk(**changes):
         (offices(links=[{"a": "h1"}]), "link number 1: it needs the field b"),
         (
             trunk(bandwith="1mbit"),
-            "link s1-s2: there is no field bandwith: choose from a, b, cost, "
-            "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue",
+            (
+                "link s1-s2: there is no field bandwith: choose from a, b, cost, "
+                "bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue"
+            ),
         ),
         (trunk(delay="20"), "link s1-s2: '20' is not a time: write a number and a unit, one of us, ms, s"),
         (trunk(delay=20), "link s1-s2: delay: Expected str | null, got int"),

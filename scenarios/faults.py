@@ -1,0 +1,288 @@
+"""One vocabulary of faults, for both engines, in scenarios and in schedule files.
+
+A fault happens at a time after the first broadcast (`at_ms`), or when something happens (`when`). As JSON, in a schedule file:
+
+    [{"fault": "link-down", "at_ms": 400, "link": "s1-s2"},
+     {"fault": "crash", "when": {"event": "deliver", "host": "h4", "sequence": 3}, "host": "h4"}]
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from topologies import Link, Network, NetworkError
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class FaultError(ValueError):
+    """A fault that makes no sense on this network; the message says why and what to change."""
+
+
+class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `nth` event that fits, and then `after_ms`. What is left empty fits everything.
+
+    `event` is a line of the event logs: `broadcast`, `deliver`, or an event that the protocol traces, such as `leader`. `send` is the
+    moment in which a host has handed a datagram about a message to the network, before the next one.
+    """
+
+    event: str
+    host: str = ""
+    origin: str = ""
+    sequence: int = 0
+    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    after_ms: Milliseconds = 0.0
+
+    def fits(self, host: str, event: str, origin: str, sequence: int) -> bool:
+        """Whether this is one of the events that are counted."""
+        return event == self.event and self.host in {"", host} and self.origin in {"", origin} and self.sequence in {0, sequence}
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fault"):
+    """Something that goes wrong, or is put right again."""
+
+    at_ms: Milliseconds | None = None
+    when: Trigger | None = None
+
+    @property
+    def target(self) -> str:
+        """What it happens to, in words."""
+        values = (str(getattr(self, name)) for name in ("link", "switch", "host") if hasattr(self, name))
+        return next(values, "")
+
+
+class LinkDown(Fault, frozen=True, kw_only=True, tag="link-down"):
+    """A link between switches is pulled; packets on it are lost."""
+
+    link: str
+
+
+class LinkUp(Fault, frozen=True, kw_only=True, tag="link-up"):
+    """A link is plugged in again."""
+
+    link: str
+
+
+class LinkChange(Fault, frozen=True, kw_only=True, tag="link-change"):
+    """A link's properties change, in both directions or only `towards` a node; those not given stay as they are."""
+
+    link: str
+    towards: str = ""
+    bandwidth_mbit: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    delay_ms: Milliseconds | None = None
+    jitter_ms: Milliseconds | None = None
+    loss: Share | None = None
+    burst: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    duplicate: Share | None = None
+    reorder: Share | None = None
+
+    @property
+    def properties(self) -> dict[str, float]:
+        """The properties that change, by the names of `Link`."""
+        return {name: value for name in LINK_PROPERTIES if (value := getattr(self, name)) is not None}
+
+
+LINK_PROPERTIES = ("bandwidth_mbit", "delay_ms", "jitter_ms", "loss", "burst", "duplicate", "reorder")
+
+
+class Flap(Fault, frozen=True, kw_only=True, tag="flap"):
+    """A link goes down and comes up again, several times."""
+
+    link: str
+    times: Annotated[int, msgspec.Meta(ge=1)] = 3
+    down_ms: Milliseconds = 200.0
+    up_ms: Milliseconds = 200.0
+
+
+class Partition(Fault, frozen=True, kw_only=True, tag="partition"):
+    """Every link between switches of different sides is pulled. Switches that are named in no side form one of their own."""
+
+    sides: tuple[tuple[str, ...], ...]
+
+
+class Heal(Fault, frozen=True, kw_only=True, tag="heal"):
+    """Every link that is down comes up, every changed link is as it was built."""
+
+
+class SwitchStop(Fault, frozen=True, kw_only=True, tag="switch-stop"):
+    """A switch loses its bridge: nothing passes it."""
+
+    switch: str
+
+
+class SwitchStart(Fault, frozen=True, kw_only=True, tag="switch-start"):
+    """A stopped switch comes back, and gets its flows from the controller."""
+
+    switch: str
+
+
+class ControllerStop(Fault, frozen=True, kw_only=True, tag="controller-stop"):
+    """The controller dies; switches keep their flows, and nobody re-routes."""
+
+
+class ControllerStart(Fault, frozen=True, kw_only=True, tag="controller-start"):
+    """A new controller starts and learns the state of all ports."""
+
+
+class Crash(Fault, frozen=True, kw_only=True, tag="crash"):
+    """The agent of a host is killed at once."""
+
+    host: str
+
+
+class Restart(Fault, frozen=True, kw_only=True, tag="restart"):
+    """The agent of a host that crashed starts again, with its storage or without."""
+
+    host: str
+    storage: Literal["kept", "lost"] = "kept"
+
+
+class Pause(Fault, frozen=True, kw_only=True, tag="pause"):
+    """The agent of a host stands still; what arrives waits in its socket."""
+
+    host: str
+
+
+class Resume(Fault, frozen=True, kw_only=True, tag="resume"):
+    """A paused agent goes on."""
+
+    host: str
+
+
+class Clock(Fault, frozen=True, kw_only=True, tag="clock"):
+    """A host's clock is off by `offset_ms`, and runs fast by `drift_ppm` from now on."""
+
+    host: str
+    offset_ms: float = 0.0
+    drift_ppm: Annotated[float, msgspec.Meta(gt=-500_000, lt=1_000_000)] = 0.0
+
+
+class DropMessage(Fault, frozen=True, kw_only=True, tag="drop-message"):
+    """The `nth` message of a kind that reaches a host from now on is lost at its door."""
+
+    host: str
+    kind: str
+    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class DuplicateMessage(Fault, frozen=True, kw_only=True, tag="duplicate-message"):
+    """The `nth` message of a kind that reaches a host from now on is received twice."""
+
+    host: str
+    kind: str
+    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+AnyFault = (
+    LinkDown
+    | LinkUp
+    | LinkChange
+    | Flap
+    | Partition
+    | Heal
+    | SwitchStop
+    | SwitchStart
+    | ControllerStop
+    | ControllerStart
+    | Crash
+    | Restart
+    | Pause
+    | Resume
+    | Clock
+    | DropMessage
+    | DuplicateMessage
+)
+FAULTS: dict[str, type[Fault]] = {str(kind.__struct_config__.tag): kind for kind in AnyFault.__args__}
+
+
+def name_of(fault: Fault) -> str:
+    """What the fault is called in files."""
+    return str(fault.__struct_config__.tag)
+
+
+def steps(fault: Fault, network: Network) -> Iterator[tuple[float, Fault]]:
+    """A fault as the simplest ones, each with the milliseconds that it comes after the first."""
+    match fault:
+        case Flap(link=link, times=times, down_ms=down_ms, up_ms=up_ms):
+            for number in range(times):
+                yield number * (down_ms + up_ms), LinkDown(link=link)
+                yield number * (down_ms + up_ms) + down_ms, LinkUp(link=link)
+        case Partition(sides=sides):
+            side_of = {switch: number for number, side in enumerate(sides) for switch in side}
+            for trunk in trunks(network):
+                if side_of.get(trunk.a) != side_of.get(trunk.b):
+                    yield 0.0, LinkDown(link=trunk.name)
+        case _:
+            yield 0.0, fault
+
+
+def trunks(network: Network) -> list[Link]:
+    """The links between switches."""
+    return [link for link in network.links if not network.is_host(link.a) and not network.is_host(link.b)]
+
+
+def link_named(network: Network, name: str) -> Link:
+    """The link between switches that a user means by `s1-s2`, whichever end comes first."""
+    a, separator, b = name.partition("-")
+    if not separator:
+        raise FaultError(f"{name!r} does not name a link: write the switches at its ends, such as s1-s2")
+    try:
+        link = network.link(a, b)
+    except NetworkError as error:
+        raise FaultError(f"a fault is on a link that is not there: {error}") from None
+    if network.is_host(a) or network.is_host(b):
+        raise FaultError(f"a fault is on {name}, the access link of a host; only links between switches can fail")
+    return link
+
+
+def check(faults: Iterable[Fault], network: Network) -> None:
+    """Refuse faults on things that are not there, and faults without a time."""
+    for fault in faults:
+        if (fault.at_ms is None) == (fault.when is None):
+            raise FaultError(f"fault {name_of(fault)} {fault.target}: give it either a time (at_ms) or a trigger (when)")
+        _check_target(fault, network)
+
+
+def _check_target(fault: Fault, network: Network) -> None:
+    match fault:
+        case LinkDown() | LinkUp() | Flap():
+            link_named(network, fault.link)
+        case LinkChange():
+            link = link_named(network, fault.link)
+            if fault.towards not in {"", link.a, link.b}:
+                raise FaultError(f"fault link-change {fault.link}: {fault.towards!r} is not an end of the link")
+        case Partition():
+            _must_be(network.switches, [switch for side in fault.sides for switch in side], "switch", network)
+        case SwitchStop() | SwitchStart():
+            _must_be(network.switches, [fault.switch], "switch", network)
+        case Crash() | Restart() | Pause() | Resume() | Clock() | DropMessage() | DuplicateMessage():
+            _must_be(network.hosts, [fault.host], "host", network)
+    if fault.when is not None and fault.when.host:
+        _must_be(network.hosts, [fault.when.host], "host", network)
+
+
+def _must_be(known: Sequence[str], names: Iterable[str], what: str, network: Network) -> None:
+    for name in names:
+        if name not in known:
+            raise FaultError(f"a fault is on {what} {name!r}, which network {network.name!r} does not have")
+
+
+def load(path: Path) -> tuple[AnyFault, ...]:
+    """The faults in a schedule file."""
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise FaultError(f"schedule {path} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise FaultError(f"schedule {path}: {error}; the faults are {', '.join(FAULTS)}") from None
+
+
+decode: Callable[[bytes], tuple[AnyFault, ...]] = msgspec.json.Decoder(tuple[AnyFault, ...]).decode
+
+
+def encode(faults: Iterable[Fault]) -> bytes:
+    """The faults as a schedule file."""
+    return msgspec.json.format(msgspec.json.encode(list[Any](faults)))
