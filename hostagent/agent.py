@@ -6,6 +6,7 @@ All timers of the core share one timer of the event loop.
 
 import asyncio
 import heapq
+import os
 import socket
 import time
 from collections import deque
@@ -16,9 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from hostagent import counters, wire
-from hostagent.control import Broadcast, Hush, Stop, decode_request
+from hostagent.control import AtDoor, Broadcast, Hush, SetClock, SignalWhen, Stop, decode_request
 from hostagent.core import Core, Environment
 from hostagent.events import Event
+from hostagent.memory import retained_items
 from hostagent.messages import Message, Purpose
 from hostagent.storage import Storage
 
@@ -26,6 +28,7 @@ from hostagent.storage import Storage
 MOST_PER_WAKE_UP: Final = 256
 # Room for bursts while the process waits for a core: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
 RECEIVE_BUFFER: Final = 4 << 20
+SAMPLE_S: Final = 1.0
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
 # A key that no core uses: the number of the last message broadcast here.
 _LAST_BROADCAST: Final = "agent/last broadcast"
@@ -79,6 +82,9 @@ class Agent(Environment):
         self._packet = incarnation << 32
         self._outbox: deque[tuple[bytes, tuple[str, int], Purpose]] = deque()
         self._hushed = False
+        self._clock_set_s, self._clock_offset_s, self._clock_rate = 0.0, 0.0, 1.0
+        self._at_door: list[_Countdown] = []
+        self._signals: list[_Countdown] = []
         self._timers: dict[str, float] = {}
         self._deadlines: list[tuple[float, str]] = []
         self._alarm: asyncio.TimerHandle | None = None
@@ -96,13 +102,15 @@ class Agent(Environment):
         loop.add_reader(self._socket, self._on_datagrams)
         loop.add_reader(self._control, self._on_request)
         self._finish_wake_up()
+        self._on_sample()
         await self._end
         self._log("stop")
         self._storage.close()
 
     def now(self) -> float:
-        """The machine's clock, which all hosts share."""
-        return time.time()
+        """The machine's clock, which all hosts share, unless this host's was put off."""
+        since_s = time.time() - self._clock_set_s
+        return self._clock_set_s + self._clock_offset_s + since_s * self._clock_rate
 
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
         """Queue a datagram; it leaves after the commit at the end of this wake-up."""
@@ -112,7 +120,7 @@ class Agent(Environment):
 
     def set_timer(self, name: str, after_s: float) -> None:
         """Set or move a timer."""
-        deadline = time.monotonic() + after_s
+        deadline = time.monotonic() + after_s / self._clock_rate
         self._timers[name] = deadline
         heapq.heappush(self._deadlines, (deadline, name))
 
@@ -135,6 +143,8 @@ class Agent(Environment):
 
     def _log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
         self._storage.log(Event(at_ns=time.time_ns(), event=event, origin=origin, sequence=sequence, details=details or {}))
+        if self._signals:
+            self._signal_if_due(event, origin, sequence)
 
     def _on_datagrams(self) -> None:
         """Drain the socket."""
@@ -153,8 +163,32 @@ class Agent(Environment):
         except wire.Refused as refusal:
             self._counters[counters.REFUSED[refusal.reason]] += 1
             return
+        if self._at_door and (copies := self._copies(message)) != 1:
+            self._counters[counters.RECEIVED if copies else counters.REFUSED["injected"]] += 1
+            for _ in range(copies):
+                self._core.on_message(sender, message, expensive)
+            return
         self._counters[counters.RECEIVED] += 1
         self._core.on_message(sender, message, expensive)
+
+    def _copies(self, message: Message) -> int:
+        """How often a message is to be received: once, unless a fault waits for it."""
+        for waiting in self._at_door:
+            if waiting.request.kind == type(message).__name__ and waiting.is_over():
+                self._at_door.remove(waiting)
+                return int(waiting.request.copies)
+        return 1
+
+    def _signal_if_due(self, event: str, origin: str, sequence: int) -> None:
+        """Die or stand still at exactly this event, if a fault waits for it. What came before it in this wake-up is committed."""
+        for waiting in self._signals:
+            wanted = waiting.request
+            fits = wanted.event == event and wanted.origin in {"", origin} and wanted.sequence in {0, sequence}
+            if fits and waiting.is_over():
+                self._signals.remove(waiting)
+                self._storage.commit()
+                os.kill(os.getpid(), wanted.signal)
+                return
 
     def _on_request(self) -> None:
         """Do what the testbed asks."""
@@ -163,6 +197,12 @@ class Agent(Environment):
                 self._broadcast(payload)
             case Hush():
                 self._hushed = True
+            case SetClock(offset_s=offset_s, rate=rate):
+                self._clock_set_s, self._clock_offset_s, self._clock_rate = time.time(), offset_s, rate
+            case AtDoor() as request:
+                self._at_door.append(_Countdown(request))
+            case SignalWhen() as request:
+                self._signals.append(_Countdown(request))
             case Stop():
                 self._close()
                 self._end.set_result(None)
@@ -186,6 +226,12 @@ class Agent(Environment):
                 del self._timers[name]
                 self._core.on_timer(name)
         self._finish_wake_up()
+
+    def _on_sample(self) -> None:
+        """Say once a second how much was sent and how much is kept."""
+        self.trace("sample", sent=self._counters[counters.SENT], items=retained_items(self._core))
+        self._storage.commit()
+        self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)
 
     def _finish_wake_up(self) -> None:
         """Commit, then send, then set the one alarm."""
@@ -215,6 +261,8 @@ class Agent(Environment):
                 counts[counters.SENT] += 1
                 counts[counters.SENT_FOR[purpose]] += 1
             outbox.popleft()
+            if self._signals:
+                self._signal_if_due("send", *self._codec.message_of(datagram))
 
     def _on_writable(self) -> None:
         self._loop.remove_writer(self._socket)
@@ -228,12 +276,26 @@ class Agent(Environment):
 
     def _close(self) -> None:
         """Take no more events, not even those that the event loop has already seen."""
+        self._sampler.cancel()
         if self._alarm is not None:
             self._alarm.cancel()
         self._loop.remove_writer(self._socket)
         for end in (self._socket, self._control):
             self._loop.remove_reader(end)
             end.close()
+
+
+class _Countdown:
+    """A request that waits for its n-th occasion."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+        self._left = request.nth
+
+    def is_over(self) -> bool:
+        """Count an occasion; whether it is the one."""
+        self._left -= 1
+        return bool(self._left == 0)
 
 
 def _udp_socket(address: str, port: int) -> socket.socket:

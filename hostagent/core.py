@@ -9,7 +9,6 @@ datagram it sent during that call leaves the host. So "store, then acknowledge" 
 """
 
 import abc
-import enum
 from collections.abc import Mapping
 from random import Random
 from typing import Any, ClassVar
@@ -17,14 +16,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hostagent.messages import Message, Purpose
-
-
-class Guarantee(enum.StrEnum):
-    """What a protocol can promise; the checkers hold it to exactly what it declares."""
-
-    NO_CREATION = "no creation"
-    NO_DUPLICATION = "no duplication"
-    VALIDITY = "validity"
+from hostagent.promises import Promise
 
 
 class Environment(abc.ABC):
@@ -86,8 +78,8 @@ class Core(abc.ABC):
     """One line for `castbed list`."""
     assumes: ClassVar[str]
     """What must be true of the world for the guarantees to hold, for `castbed list`."""
-    guarantees: ClassVar[frozenset[Guarantee]]
-    """What the checkers hold the protocol to."""
+    beyond: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of faults (see scenarios/faults.py) that the protocol does not claim to survive: after them only safety is looked at."""
     messages: ClassVar[tuple[type[Message], ...]]
     """The kinds of messages, in wire order."""
     Parameters: ClassVar[type[Parameters]] = Parameters
@@ -99,6 +91,11 @@ class Core(abc.ABC):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:  # noqa: B027 - most protocols have nothing to do here
         """The host starts, or restarts with what its storage kept."""
+
+    @classmethod
+    @abc.abstractmethod
+    def promise(cls, parameters: Any, hosts: int) -> Promise:
+        """What the protocol promises with these parameters among so many hosts; the checkers hold it to exactly that."""
 
     @abc.abstractmethod
     def on_broadcast(self, sequence: int, payload: bytes) -> None:

@@ -7,12 +7,14 @@ from typing import Final
 from hostagent.messages import Purpose
 from hostagent.wire import REASONS
 
+# An injected fault may have a message dropped at the agent's door.
+_REFUSALS: Final = (*REASONS, "injected")
 NAMES: Final = (
     "sent",
     *(f"sent_{purpose.name.lower()}" for purpose in Purpose),
     "send_failed",
     "received",
-    *(f"refused_{reason}" for reason in REASONS),
+    *(f"refused_{reason}" for reason in _REFUSALS),
     "broadcast",
     "delivered",
 )
@@ -22,7 +24,7 @@ SENT: Final = NAMES.index("sent")
 SENT_FOR: Final = tuple(NAMES.index(f"sent_{purpose.name.lower()}") for purpose in Purpose)
 SEND_FAILED: Final = NAMES.index("send_failed")
 RECEIVED: Final = NAMES.index("received")
-REFUSED: Final = {reason: NAMES.index(f"refused_{reason}") for reason in REASONS}
+REFUSED: Final = {reason: NAMES.index(f"refused_{reason}") for reason in _REFUSALS}
 BROADCAST: Final = NAMES.index("broadcast")
 DELIVERED: Final = NAMES.index("delivered")
 

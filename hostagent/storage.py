@@ -40,7 +40,8 @@ class Storage:
     def __init__(self, store: Path, log: Path) -> None:
         self._path = store
         self.values: dict[str, Any] = {}
-        self._log_length = self._replay()
+        # Without a store, because it is the first start or because it was lost, the log stays as it is.
+        self._log_length = self._replay() if store.exists() else log.stat().st_size if log.exists() else 0
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         os.ftruncate(self._log, self._log_length)
         self._lines: list[bytes] = []
@@ -80,7 +81,7 @@ class Storage:
 
     def _replay(self) -> int:
         """Read the store back; the committed length of the event log."""
-        data = self._path.read_bytes() if self._path.exists() else b""
+        data = self._path.read_bytes()
         log_length = position = 0
         while position + _SIZE <= len(data):
             end = position + _SIZE + int.from_bytes(data[position : position + _SIZE])

@@ -115,6 +115,11 @@ class Codec:
             raise ValueError(f"a {type(message).__name__} message of {len(datagram)} bytes exceeds {LONGEST_DATAGRAM}")
         return datagram
 
+    def message_of(self, datagram: bytes) -> tuple[str, int]:
+        """The origin and sequence number of the message that a datagram of ours is about."""
+        header = Header._make(HEADER.unpack_from(datagram))
+        return self._names[header.origin], header.sequence
+
     def decode(self, datagram: bytes) -> Received:
         """The message in a datagram, or `Refused`."""
         if len(datagram) > LONGEST_DATAGRAM:

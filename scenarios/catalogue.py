@@ -20,7 +20,7 @@ from topologies import NetworkError
 from topologies.properties import PROPERTIES
 
 HERE = Path(__file__).parent
-_NOT_SCENARIOS = {"__init__", "scenario", "catalogue"}
+_NOT_SCENARIOS = {"__init__", "scenario", "catalogue", "faults"}
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class LinkChange(Fault, frozen=True, kw_only=True, tag="link-change"):
     reorder: Share | None = None
 
     @property
-    def properties(self) -> dict[str, float]:
+    def properties(self) -> dict[str, Any]:
         """The properties that change, by the names of `Link`."""
         return {name: value for name in LINK_PROPERTIES if (value := getattr(self, name)) is not None}
 

@@ -1,9 +1,11 @@
 """What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from topologies import Network, NetworkError, units
+from scenarios.faults import Fault, FaultError, LinkDown, LinkUp, check
+from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
 """The type of a value that users write as `50ms`; inside it is a number of milliseconds."""
@@ -14,21 +16,6 @@ LARGEST_MESSAGE = 1200
 
 class ScenarioError(ValueError):
     """The scenario asked for makes no sense; the message says why and what to change."""
-
-
-@dataclass(frozen=True)
-class LinkFault:
-    """A link goes down or comes up at a time after the first broadcast."""
-
-    at_ms: float
-    a: str
-    b: str
-    up: bool
-
-    @property
-    def name(self) -> str:
-        """How faults.jsonl names this fault."""
-        return "link_up" if self.up else "link_down"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +46,7 @@ class Scenario:
     network: Network
     protocols: tuple[str, ...] = ("best-effort", "basic")
     sources: tuple[str, ...] = ()
-    faults: tuple[LinkFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     workload: Workload = Workload()
 
     def __post_init__(self) -> None:
@@ -68,24 +55,30 @@ class Scenario:
         for source in self.sources:
             if not self.network.is_host(source):
                 raise ScenarioError(f"source {source!r} is not a host of network {self.network.name!r}")
-        for fault in self.faults:
-            self._check(fault)
-
-    def _check(self, fault: LinkFault) -> None:
         try:
-            link = self.network.link(fault.a, fault.b)
-        except NetworkError as error:
-            raise ScenarioError(f"a fault is on a link that is not there: {error}") from None
-        if self.network.is_host(link.a) or self.network.is_host(link.b):
-            raise ScenarioError(f"a fault is on {link.name}, the access link of a host; only links between switches can fail")
+            check(self.faults, self.network)
+        except FaultError as error:
+            raise ScenarioError(str(error)) from None
+
+    @property
+    def last_fault_ms(self) -> float:
+        """When the last fault that has a time is due."""
+        return max((fault.at_ms for fault in self.faults if fault.at_ms is not None), default=0.0)
+
+    def broadcasts(self) -> Iterator[tuple[int, str, bytes]]:
+        """Every broadcast: its number from 0, its source and its payload."""
+        for number in range(self.workload.messages):
+            text = f"message {number + 1} ".encode()
+            yield (
+                number,
+                self.sources[number % len(self.sources)],
+                text.ljust(self.workload.payload, b".")[: self.workload.payload],
+            )
 
 
-def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple[LinkFault, ...]:
+def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple[Fault, ...]:
     """A link between switches, written `s1-s2`, that is pulled and perhaps plugged in again; no faults if `link` is empty."""
     if not link:
         return ()
-    a, separator, b = link.partition("-")
-    if not separator:
-        raise ScenarioError(f"{link!r} does not name a link: write the switches at its ends, such as s1-s2")
-    down = LinkFault(at_ms, a, b, up=False)
-    return (down,) if back_ms is None else (down, LinkFault(back_ms, a, b, up=True))
+    down = LinkDown(at_ms=at_ms, link=link)
+    return (down,) if back_ms is None else (down, LinkUp(at_ms=back_ms, link=link))

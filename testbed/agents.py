@@ -2,10 +2,12 @@
 
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -35,27 +37,58 @@ class Agents:
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
+        self._incarnations = dict.fromkeys(plan.network.hosts, 0)
+        self._expected_deaths: set[str] = set()
         for host in plan.network.hosts:
-            self._tell(f"start {host} 1")
+            self._start(host)
         self._wait_until_ready()
 
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The hosts whose agent runs."""
+        return tuple(self._pids)
+
+    def event_logs(self) -> list[tuple[str, Path]]:
+        """The event log of every host."""
+        return [(host, self._setting.event_log(host)) for host in self._plan.network.hosts]
+
     def broadcast(self, host: str, payload: bytes) -> None:
-        """Have a host broadcast a message."""
-        self._ask(host, Broadcast(payload))
+        """Have a host broadcast a message; a host that is down broadcasts nothing."""
+        self.ask(host, Broadcast(payload))
 
     def hush(self) -> None:
         """Have every agent send nothing more."""
-        for host in self._pids:
-            self._ask(host, Hush())
+        for host in self.running:
+            self.ask(host, Hush())
+
+    def expect_death(self, host: str) -> None:
+        """A fault is going to kill this agent: that is no problem of the run."""
+        self._expected_deaths.add(host)
+
+    def signal(self, host: str, number: signal.Signals) -> None:
+        """Send a signal to a running agent."""
+        if number == signal.SIGKILL:
+            self.expect_death(host)
+        if host in self._pids:
+            os.kill(self._pids[host], number)
+        if number == signal.SIGKILL:
+            self._wait_until(lambda: host not in self._pids)
+
+    def restart(self, host: str, *, keep_storage: bool) -> None:
+        """Start the agent of a host that crashed, and wait for it; nothing happens if it runs."""
+        self.notice()
+        if host in self._pids:
+            return
+        if not keep_storage:
+            self._setting.storage(host).unlink(missing_ok=True)
+        self._start(host)
+        self._wait_until(lambda: host in self._pids)
 
     def stop(self) -> None:
         """Have every agent end, and wait for it."""
-        hosts = list(self._pids)
-        for host in hosts:
-            self._ask(host, Stop())
-        deadline = time.monotonic() + PATIENCE_S
-        while self._pids and time.monotonic() < deadline:
-            self.notice(wait_s=0.1)
+        for host in self.running:
+            self.ask(host, Stop())
+        self._wait_until(lambda: not self._pids)
 
     def kill(self) -> None:
         """End the launcher, and with it every agent, at once."""
@@ -65,7 +98,9 @@ class Agents:
 
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters of every host, with what the kernel refused on its behalf since the agents started."""
-        return {host: read_counters(self._setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts}
+        return {
+            host: read_counters(self._setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts
+        }
 
     def notice(self, wait_s: float = 0) -> None:
         """Read what the launcher reports."""
@@ -85,8 +120,19 @@ class Agents:
             self._pids[host] = int(number)
             return
         self._pids.pop(host, None)
-        if number != "0":
+        if host in self._expected_deaths:
+            self._expected_deaths.discard(host)
+        elif number != "0":
             self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
+
+    def _start(self, host: str) -> None:
+        self._incarnations[host] += 1
+        os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done() and time.monotonic() < deadline:
+            self.notice(wait_s=0.1)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -112,10 +158,8 @@ class Agents:
             raise RuntimeError("pipes were asked for")
         return launcher, launcher.stdin.fileno(), launcher.stdout.fileno()
 
-    def _tell(self, line: str) -> None:
-        os.write(self._orders, f"{line}\n".encode())
-
-    def _ask(self, host: str, request: Request) -> None:
+    def ask(self, host: str, request: Request) -> None:
+        """Send a request to an agent; one that is down hears nothing."""
         try:
             self._control.sendto(encode_request(request), str(self._setting.control(host)))
         except ConnectionRefusedError:
@@ -132,6 +176,8 @@ class Agents:
 def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:
     """Datagrams that reached a host and no agent: its buffer was full, or nobody listened."""
     with inside(plan.namespace_path(host)):
-        names, values = (line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:"))
+        names, values = (
+            line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:")
+        )
     table = dict(zip(names[1:], map(int, values[1:]), strict=True))
     return {"overflowed": table["RcvbufErrors"], "unreachable": table["NoPorts"]}

@@ -75,7 +75,9 @@ def planned(plan: Plan) -> list[Capture]:
             captures.append(Capture(f"captures/{host}-{switch}.pcap", host, switch, both_ways=True, captured=0, dropped=0))
         else:
             for source, target in ((link.a, link.b), (link.b, link.a)):
-                captures.append(Capture(f"captures/{source}-{target}.pcap", source, target, both_ways=False, captured=0, dropped=0))
+                captures.append(
+                    Capture(f"captures/{source}-{target}.pcap", source, target, both_ways=False, captured=0, dropped=0)
+                )
     return captures
 
 

@@ -46,9 +46,14 @@ class Machine:
         return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no jitter)"
 
 
+def is_root() -> bool:
+    """Whether this process may make namespaces and bridges."""
+    return os.geteuid() == 0
+
+
 def examine(output: Path) -> Machine:
     """Look at everything; `output` is where results would go."""
-    root = os.geteuid() == 0
+    root = is_root()
     kernel_datapath = root and _has_kernel_datapath()
     netem = root and _has_qdisc("netem delay 1ms")
     tbf = not root or _has_qdisc("tbf rate 1mbit burst 15000 limit 15000")
@@ -121,7 +126,7 @@ def _has_qdisc(qdisc: str) -> bool:
 
 
 def _java() -> Finding:
-    java = shutil.which("java") or (f"{os.environ['JAVA_HOME']}/bin/java" if "JAVA_HOME" in os.environ else "")
+    java = f"{home}/bin/java" if (home := os.environ.get("JAVA_HOME")) else shutil.which("java")
     return Finding("java", java or "not installed", "" if java else "run ./setup.sh, which installs a Java runtime for Spark")
 
 

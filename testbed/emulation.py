@@ -3,7 +3,6 @@
 import array
 import fcntl
 import json
-import signal
 import socket
 import struct
 import subprocess
@@ -23,13 +22,12 @@ from testbed.doctor import Machine
 from testbed.errors import CannotRun
 from testbed.nodes import as_mininet
 from testbed.plan import Plan
+from testbed.terminal import Progress
 from topologies import files
 from topologies.network import Network
 
 # Switches connect and flows arrive within seconds; a machine that needs longer than this is not going to make it.
 PATIENCE_S = 120.0
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,18 @@ class Emulation:
 
 @contextmanager
 def emulate(network: Network, machine: Machine, private: Path, log: Path, progress: Progress) -> Iterator[Emulation]:
-    """Bring a network up for as long as the body runs. `private` is the run's directory from `record.claim`."""
+    """Bring a network up for as long as the body runs. `private` is the run's directory from `record.claim`, which unmakes it."""
     refuse_impossible(network, machine)
     plan = Plan(network, private.name, machine.kernel_datapath)
     record.write(private, plan)
     files.dump(network, private / "network.json")
     progress(f"making {len(network.hosts)} hosts, {len(network.switches)} switches and {len(network.links)} links")
-    with Controller(private / "network.json", log) as controller, _unmade_after(plan):
-        make(plan, controller.port)
+    with Controller(private / "network.json", log) as controller:
+        make_hosts_and_links(plan)
+        # The controller has had that long to start.
+        progress("making the switches")
+        make_switches(plan, controller.port)
+        progress("shaping the links and reading them back")
         shaping.shape(plan)
         net = as_mininet(plan, controller.port)
         progress("waiting until every flow is installed")
@@ -71,12 +73,15 @@ def refuse_impossible(network: Network, machine: Machine) -> None:
     if delayed and not machine.netem:
         raise CannotRun(
             f"this kernel has no netem, so it cannot delay packets on {len(delayed)} links ({delayed[0]} first): "
-            "ask for links without delay and jitter, or use a kernel with sch_netem"
+            "ask for links without delay and jitter, use a kernel with sch_netem, or run it with --on simulator"
         )
+    unruly = shaping.needs_simulator(network)
+    if unruly:
+        raise CannotRun(f"bursts, duplicates and overtaking on {unruly[0]} and others: run it with --on simulator")
 
 
-def make(plan: Plan, controller_port: int) -> None:
-    """Make every namespace, link and switch."""
+def make_hosts_and_links(plan: Plan) -> None:
+    """Make every namespace and link, and configure the hosts."""
     ipv6 = Path("/proc/sys/net/ipv6").exists()
     shell.ip(list(plan.links_order(ipv6=ipv6)))
     for host in plan.network.hosts:
@@ -84,29 +89,13 @@ def make(plan: Plan, controller_port: int) -> None:
         if not plan.kernel_datapath:
             with inside(plan.namespace_path(host)):
                 _checksums_in_software(f"{host}-eth0")
+
+
+def make_switches(plan: Plan, controller_port: int) -> None:
+    """Make every switch on the links that are there."""
     switches = [word for switch in plan.network.switches for word in plan.bridge_order(switch, controller_port)]
     # Wait for it: Open vSwitch clears the queueing disciplines of a port when it takes it over.
     shell.run(["ovs-vsctl", f"--timeout={PATIENCE_S:.0f}", *switches])
-
-
-@contextmanager
-def _unmade_after(plan: Plan) -> Iterator[None]:
-    """Unmake everything when the body ends, and let nothing interrupt that."""
-    try:
-        yield
-    finally:
-        with _uninterrupted():
-            record.unmake(record.Record(plan.namespaces, plan.bridges, plan.interfaces))
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    held = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
 
 
 def _checksums_in_software(interface: str) -> None:
@@ -121,19 +110,39 @@ def _checksums_in_software(interface: str) -> None:
 
 
 class Controller:
-    """The controller as a process of its own, known by its log."""
+    """The controller as a process of its own, known by its log. It may be stopped and started again at the same address."""
 
     def __init__(self, network: Path, log: Path) -> None:
+        self._network = network
         self._log = log
         self._errors = log.with_suffix(".stderr")
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [*shell.WITH_US, sys.executable, "-m", "controller", str(network), "--listen", "127.0.0.1:0", "--log", str(log)],
+        self._stopped = False
+        self._process = self._start("127.0.0.1:0")
+
+    def _start(self, address: str) -> "subprocess.Popen[bytes]":
+        with self._errors.open("ab") as errors:
+            return subprocess.Popen(
+                [
+                    *(*shell.WITH_US, sys.executable, "-m", "controller", str(self._network)),
+                    *("--listen", address, "--log", str(self._log)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
                 start_new_session=True,
             )
+
+    def stop(self) -> None:
+        """Kill it."""
+        self._stopped = True
+        self._process.kill()
+        self._process.wait()
+
+    def start(self) -> None:
+        """Start it again, where the switches look for it."""
+        if self._stopped:
+            self._process = self._start(f"127.0.0.1:{self.port}")
+            self._stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -147,15 +156,15 @@ class Controller:
     @property
     def port(self) -> int:
         """The port it listens on, as soon as it does."""
-        return int(self._wait(lambda events: next((e["port"] for e in events if e["event"] == "listening"), None)))
+        return int(self.wait_for(lambda events: next((e["port"] for e in events if e["event"] == "listening"), None)))
 
     def wait_for_switches(self, switches: set[str]) -> None:
         """Wait until every switch has all its flows."""
-        self._wait(lambda events: switches <= {e["switch"] for e in events if e["event"] == "switch_ready"} or None)
+        self.wait_for(lambda events: switches <= {e["switch"] for e in events if e["event"] == "switch_ready"} or None)
 
     def check(self) -> None:
         """Stop with what the controller said if it is dead."""
-        if self._process.poll() is not None:
+        if not self._stopped and self._process.poll() is not None:
             said = self._errors.read_text().strip().splitlines() or ["nothing"]
             raise CannotRun(f"the controller ended with status {self._process.returncode}; it said: {said[-1]}")
 
@@ -166,7 +175,8 @@ class Controller:
         text = self._log.read_bytes()
         return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
-    def _wait(self, question: Callable[[list[dict[str, Any]]], Any]) -> Any:
+    def wait_for(self, question: Callable[[list[dict[str, Any]]], Any]) -> Any:
+        """Ask its log until the answer is not None."""
         deadline = time.monotonic() + PATIENCE_S
         while (answer := question(self.events())) is None:
             self.check()

@@ -7,8 +7,9 @@ and captures of the agents' port do not see them. A probe that does not arrive i
 import selectors
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from hostagent.namespace import inside
 from hostagent.wire import COST_TOS
@@ -26,15 +27,19 @@ _ROUND_S = 0.2
 
 def reach_everybody(plan: Plan, patience_s: float = 30.0) -> int:
     """Wait until all probed pairs reach each other with the right cost bit; how many pairs were probed."""
-    with _sockets(plan) as sockets:
+    with _sockets(plan) as sockets, selectors.DefaultSelector() as selector:
+        for host, probe in sockets.items():
+            selector.register(probe, selectors.EVENT_READ, host)
         missing = dict.fromkeys(pairs(plan.network.hosts))
         probed = len(missing)
         deadline = time.monotonic() + patience_s
         while missing:
             if time.monotonic() > deadline:
                 sender, receiver = next(iter(missing))
-                raise CannotRun(f"{len(missing)} of {probed} pairs of hosts do not reach each other, {sender} -> {receiver} among them")
-            _round(plan, sockets, missing)
+                raise CannotRun(
+                    f"{len(missing)} of {probed} pairs of hosts do not reach each other, {sender} -> {receiver} among them"
+                )
+            _round(plan, sockets, selector, missing)
     return probed
 
 
@@ -47,36 +52,31 @@ def pairs(hosts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield host, hosts[(number + distance) % len(hosts)]
 
 
-def _round(plan: Plan, sockets: dict[str, socket.socket], missing: dict[tuple[str, str], None]) -> None:
+def _round(
+    plan: Plan, sockets: dict[str, socket.socket], selector: selectors.BaseSelector, missing: dict[tuple[str, str], None]
+) -> None:
     """Send a probe for every missing pair, and cross off what arrives."""
     for number, (sender, receiver) in enumerate(list(missing), start=1):
         sockets[sender].sendto(sender.encode(), (plan.network.addresses[receiver], PORT))
         if number % _AT_ONCE == 0:
-            _receive(plan, sockets, missing, wait_s=0)
+            _receive(plan, selector, missing, wait_s=0)
     quiet_until = time.monotonic() + _ROUND_S
     while missing and time.monotonic() < quiet_until:
-        if _receive(plan, sockets, missing, wait_s=_ROUND_S):
+        if _receive(plan, selector, missing, wait_s=_ROUND_S):
             quiet_until = time.monotonic() + _ROUND_S
 
 
-def _receive(plan: Plan, sockets: dict[str, socket.socket], missing: dict[tuple[str, str], None], wait_s: float) -> bool:
+def _receive(plan: Plan, selector: selectors.BaseSelector, missing: dict[tuple[str, str], None], wait_s: float) -> bool:
     """Cross off every pair whose probe has arrived; whether any had."""
-    ready = list(_ready(sockets, wait_s))
-    for receiver in ready:
-        for sender, expensive in _drain(sockets[receiver]):
-            _compare(plan, sender, receiver, expensive=expensive)
-            missing.pop((sender, receiver), None)
+    ready = selector.select(wait_s)
+    for key, _ in ready:
+        for sender, expensive in _drain(key.fileobj):
+            _compare(plan, sender, key.data, expensive=expensive)
+            missing.pop((sender, key.data), None)
     return bool(ready)
 
 
-def _ready(sockets: dict[str, socket.socket], wait_s: float) -> Iterable[str]:
-    with selectors.DefaultSelector() as selector:
-        for host, probe in sockets.items():
-            selector.register(probe, selectors.EVENT_READ, host)
-        return [key.data for key, _ in selector.select(wait_s)]
-
-
-def _drain(probe: socket.socket) -> Iterator[tuple[str, bool]]:
+def _drain(probe: Any) -> Iterator[tuple[str, bool]]:
     while True:
         try:
             sender, ancillary, _, _ = probe.recvmsg(64, socket.CMSG_SPACE(1))

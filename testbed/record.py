@@ -11,7 +11,7 @@ import shutil
 import signal
 import string
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -38,14 +38,34 @@ class Record(msgspec.Struct, frozen=True):
 def claim() -> Iterator[Path]:
     """A directory for a new run, locked for as long as the body runs; its name is the run's tag.
 
-    The body must have unmade what it made when it ends: then the directory goes. After a kill it stays, and `clean` finds it.
+    When the body ends, however it ends, everything that the record names is unmade, and then the directory goes. After a kill it stays,
+    and `clean` finds it.
     """
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = _new_directory()
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield directory
-        shutil.rmtree(directory)
+        try:
+            yield directory
+        finally:
+            with uninterrupted():
+                unmake(_read(directory))
+                shutil.rmtree(directory)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let the body finish, whatever a user or the system asks meanwhile; then do what was asked."""
+    asked: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    held = {number: signal.signal(number, lambda got, _: asked.append(got)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number in asked:
+            signal.raise_signal(number)
 
 
 def write(directory: Path, plan: Plan) -> None:
@@ -72,13 +92,12 @@ def clean() -> list[str]:
 def unmake(record: Record) -> None:
     """Remove every object that the record names and that exists, and the processes inside its namespaces."""
     namespaces = [name for name in record.namespaces if Path("/run/netns", name).exists()]
-    for name in namespaces:
-        _kill_inside(name)
+    _kill_inside(namespaces)
     if record.bridges:
         deletions = [word for bridge in record.bridges for word in ("--", "--if-exists", "del-br", bridge)]
         shell.run(["ovs-vsctl", f"--timeout={PATIENCE_S}", *deletions])
-    interfaces = [name for name in record.interfaces if Path("/sys/class/net", name).exists()]
-    shell.ip([f"link delete {name}" for name in interfaces] + [f"netns delete {name}" for name in namespaces])
+    _delete_links(record.interfaces)
+    shell.ip([f"netns delete {name}" for name in namespaces])
 
 
 def _new_directory() -> Path:
@@ -103,9 +122,30 @@ def _read(directory: Path) -> Record:
         return Record()
 
 
-def _kill_inside(namespace: str) -> None:
-    for pid in shell.run(["ip", "netns", "pids", namespace]).split():
+def _delete_links(names: tuple[str, ...]) -> None:
+    """Delete the links that are there, all at once: one by one, the kernel waits tens of milliseconds for each."""
+    while interfaces := [name for name in names if Path("/sys/class/net", name).exists()]:
+        # Drawn so that no other interface of the machine is in the same group.
+        group = 1 << 30 | secrets.randbits(30)
         try:
-            os.kill(int(pid), signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+            shell.ip([*(f"link set {name} group {group}" for name in interfaces), f"link delete group {group}"])
+        except CannotRun:
+            # One may have gone meanwhile, with the namespace of its other end; anything else is a failure.
+            if all(Path("/sys/class/net", name).exists() for name in interfaces):
+                raise
+
+
+def _kill_inside(namespaces: list[str]) -> None:
+    """Kill every process in these network namespaces."""
+    inside = {_identity(Path("/run/netns", name)) for name in namespaces}
+    for process in Path("/proc").glob("[0-9]*"):
+        # A process may have just ended; and in a container, root may not look at every process, but at all that a run can start.
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if _identity(process / "ns/net") in inside:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    """What tells a namespace from every other, by any file that leads to it."""
+    status = file.stat()
+    return status.st_dev, status.st_ino

@@ -7,28 +7,34 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from analysis.results import Capture, Fault, LinkDrops, Run
+from analysis.results import Capture, LinkDrops, Run
 from hostagent.agent import Setting
 from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
-from scenarios import LinkFault, Scenario
+from scenarios import Scenario
+from scenarios.faults import name_of
 from testbed import record, shaping
 from testbed.agents import Agents
 from testbed.captures import Captures
 from testbed.doctor import Machine
-from testbed.emulation import Emulation, Progress, emulate
+from testbed.emulation import Emulation, emulate
 from testbed.errors import CannotRun
-from testbed.shell import ip
+from testbed.faults import Injector
+from testbed.shaping import Drops
+from testbed.terminal import Progress
 from topologies import files
 
 # Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
 QUIET_S = 0.3
+# How often event logs are looked at for what a fault waits for.
+WATCH_S = 0.005
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
 
@@ -80,56 +86,64 @@ def _measure(
 ) -> _Measured:
     """Let the agents broadcast, let it settle, and close the books."""
     drops_before = shaping.read_drops(emulation.plan)
+    injector = Injector(emulation, agents, scenario.faults)
     started_ns = time.time_ns()
-    _play(scenario, emulation, agents, output, progress)
+    _play(scenario, emulation, agents, injector, progress)
     progress("waiting until nothing is in flight")
+    unfired = injector.unfired()
+    injector.heal_everything()
     agents.hush()
     _wait_until_quiet(scenario, agents)
     counters = agents.counters()
     agents.stop()
-    problems = [*agents.deaths, *(f"the capture {file} ended early" for file in captures.dead())]
+    (output / "faults.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(injector.records))
+    problems = [
+        *agents.deaths,
+        *(f"the capture {file} ended early" for file in captures.dead()),
+        *(f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in unfired),
+    ]
     return _Measured(
-        started_ns, time.time_ns(), counters, captures.stop(), _drops_since(emulation, drops_before), tuple(problems)
+        started_ns,
+        time.time_ns(),
+        counters,
+        captures.stop(),
+        _drops_since(emulation, drops_before, injector.dropped),
+        tuple(problems),
     )
 
 
-def _play(scenario: Scenario, emulation: Emulation, agents: Agents, output: Path, progress: Progress) -> None:
+def _play(scenario: Scenario, emulation: Emulation, agents: Agents, injector: Injector, progress: Progress) -> None:
     """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
     workload = scenario.workload
-    timeline: list[tuple[float, LinkFault | int]] = [(number * workload.interval, number) for number in range(workload.messages)]
-    timeline += [(fault.at_ms, fault) for fault in scenario.faults]
+    timeline: list[tuple[float, Callable[[], None]]] = [
+        (fault.at_ms, partial(injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
+    ]
+    for number, source, payload in scenario.broadcasts():
+        detail = f"{number + 1} of {workload.messages}"
+        timeline.append(
+            (number * workload.interval, partial(_broadcast, agents, source, payload, partial(progress, "broadcasting", detail)))
+        )
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
-    with (output / "faults.jsonl").open("wb") as faults:
-        for at_ms, action in timeline:
-            _sleep_until(start + at_ms / 1000, agents, emulation)
-            if isinstance(action, LinkFault):
-                faults.write(msgspec.json.encode(_inject(action, emulation)) + b"\n")
-                faults.flush()
-            else:
-                progress(f"broadcasting {action + 1} of {workload.messages}")
-                agents.broadcast(scenario.sources[action % len(scenario.sources)], _payload(action, workload.payload))
+    for at_ms, action in timeline:
+        _sleep_until(start + at_ms / 1000, agents, emulation, injector)
+        action()
     progress("letting it settle")
-    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, agents, emulation)
+    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, agents, emulation, injector)
 
 
-def _payload(number: int, size: int) -> bytes:
-    return f"message {number + 1} ".encode().ljust(size, b".")[:size]
+def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
+    show()
+    agents.broadcast(source, payload)
 
 
-def _sleep_until(moment: float, agents: Agents, emulation: Emulation) -> None:
-    """Sleep, with an eye on the agents and the controller."""
+def _sleep_until(moment: float, agents: Agents, emulation: Emulation, injector: Injector) -> None:
+    """Sleep, with an eye on the agents, the controller, and the faults that are due or waited for."""
     while (left := moment - time.monotonic()) > 0:
-        agents.notice(wait_s=min(left, 0.25))
+        longest = WATCH_S if injector.is_watching else 0.25
+        agents.notice(wait_s=max(0.0, min(left, longest, injector.next_due - time.monotonic())))
+        injector.look()
         emulation.controller.check()
-
-
-def _inject(fault: LinkFault, emulation: Emulation) -> Fault:
-    """Take a link down or up at its end `a`; see testbed.captures for why that end."""
-    link = emulation.network.link(fault.a, fault.b)
-    asked_ns = time.time_ns()
-    ip([f"link set {emulation.plan.end(link.a, link.b).interface} {'up' if fault.up else 'down'}"])
-    return Fault(fault=fault.name, target=link.name, asked_ns=asked_ns, applied_ns=time.time_ns())
 
 
 def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
@@ -143,12 +157,15 @@ def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
         time.sleep(quiet_s)
 
 
-def _drops_since(emulation: Emulation, before: dict[tuple[str, str], shaping.Drops]) -> tuple[LinkDrops, ...]:
-    now = shaping.read_drops(emulation.plan)
-    return tuple(
-        LinkDrops(source, target, drops.loss - before[source, target].loss, drops.queue - before[source, target].queue)
-        for (source, target), drops in now.items()
-    )
+def _drops_since(
+    emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
+) -> tuple[LinkDrops, ...]:
+    """The kernel's drops since the start, with those whose count was lost to a change."""
+    drops = []
+    for (source, target), now in shaping.read_drops(emulation.plan).items():
+        start, extra = before[source, target], kept.get((source, target), Drops())
+        drops.append(LinkDrops(source, target, now.loss + extra.loss - start.loss, now.queue + extra.queue - start.queue))
+    return tuple(drops)
 
 
 def _make_output(output: Path) -> None:
@@ -176,6 +193,7 @@ def _setting(task: Task, private: Path) -> Setting:
 
 def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured) -> Run:
     core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
     return Run(
         run=setting.run,
         scenario=task.scenario_name,
@@ -183,8 +201,8 @@ def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured)
         engine="mininet",
         seed=task.seed,
         settings=dict(task.settings),
-        parameters=msgspec.to_builtins(msgspec.convert(task.parameters, core.Parameters)),
-        guarantees=tuple(sorted(core.guarantees)),
+        parameters=msgspec.to_builtins(parameters),
+        promise=core.promise(parameters, len(task.scenario.network.hosts)),
         udp_port=setting.port,
         started_ns=measured.started_ns,
         ended_ns=measured.ended_ns,
@@ -199,7 +217,11 @@ def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured)
 
 def versions() -> dict[str, str]:
     """What this run stands on."""
-    vswitch = subprocess.run(["ovs-vsctl", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0].split()[-1]
+    vswitch = (
+        subprocess.run(["ovs-vsctl", "--version"], capture_output=True, text=True, check=True)
+        .stdout.split("\n", 1)[0]
+        .split()[-1]
+    )
     return {
         "python": platform.python_version(),
         "kernel": platform.release(),

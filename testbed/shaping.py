@@ -44,6 +44,11 @@ def needs_netem(network: Network) -> list[str]:
     return [link.name for link in network.links if link.delay_ms > 0]
 
 
+def needs_simulator(network: Network) -> list[str]:
+    """The links that do what the testbed does not ask of any kernel."""
+    return [link.name for link in network.links if link.duplicate or link.reorder or link.burst > 1]
+
+
 def orders(link: Link, interface: str) -> Iterator[str]:
     """Orders for `tc` that shape one direction of a link, on an interface that is not shaped yet."""
     parent = "root"
@@ -91,6 +96,18 @@ def shape(plan: Plan) -> None:
             verify(link, end, observed.get(end.interface, []), _read_loss(link, end))
 
 
+def reshape(before: Link, link: Link, end: End) -> None:
+    """Shape one direction of a link anew, and read it back. The kernel's count of drops there starts again from zero."""
+    present = {qdisc["kind"] for qdisc in _read_qdiscs(end.namespace).get(end.interface, [])}
+    removals = []
+    if is_shaped(before) and present & {"tbf", "pfifo", "netem"}:
+        removals.append(f"qdisc del dev {end.interface} root")
+    if "clsact" in present:
+        removals.append(f"qdisc del dev {end.interface} clsact")
+    tc([*removals, *orders(link, end.interface)], end.namespace)
+    verify(link, end, _read_qdiscs(end.namespace).get(end.interface, []), _read_loss(link, end))
+
+
 def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> None:
     """Stop with a sentence unless the kernel shows exactly what the link asks for."""
     kinds = {qdisc["kind"]: qdisc.get("options", {}) for qdisc in qdiscs}
@@ -119,11 +136,13 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
 
 
 def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
-    """The drops so far of every shaped direction, by (from, to)."""
+    """The drops so far of every direction that leaves a switch, or a host whose link is shaped, by (from, to)."""
     counts: dict[tuple[str, str], Drops] = {}
     observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for link in filter(is_shaped, plan.network.links):
+    for link in plan.network.links:
         for end in plan.ends(link):
+            if end.namespace and not is_shaped(link):
+                continue
             if end.namespace not in observed:
                 observed[end.namespace] = _read_qdiscs(end.namespace)
             counts[end.node, link.other(end.node)] = _drops(observed[end.namespace].get(end.interface, []))

@@ -19,9 +19,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostagent.core import Core, Environment, Guarantee, Parameters
+from hostagent.core import Core, Environment, Parameters
 from hostagent.delivery import Copy, DeliverOnce
 from hostagent.messages import Message, Purpose
+from hostagent.promises import Guarantee, Promise
 
 Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -46,7 +47,7 @@ class Basic(Core):
     number = 2
     summary = "a copy to every host, repeated by the source until acknowledged"
     assumes = "the source comes back: nobody else repeats its messages"
-    guarantees = frozenset({Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY})
+    beyond = frozenset({"restart-lost"})
     messages = (Copy, Ack)
     Parameters = BasicParameters
     parameters: BasicParameters
@@ -57,6 +58,18 @@ class Basic(Core):
         self.unacknowledged: dict[int, dict[str, None]] = {}
         self.payloads: dict[int, bytes] = {}
         self.wait_ms: dict[int, float] = {}
+
+    @classmethod
+    def promise(cls, parameters: BasicParameters, hosts: int) -> Promise:
+        """What reaches a host is repeated until it is acknowledged.
+
+        Twenty repetitions in a row fail one time in a million where half of the copies or acknowledgements are lost.
+        """
+        guarantees = (
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+        )
+        return Promise(guarantees=guarantees, patience_ms=20 * 1.1 * parameters.longest_retry_ms, retained=hosts)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Remember what was delivered; take up again every message that was not acknowledged by all."""

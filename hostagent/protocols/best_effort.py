@@ -13,9 +13,10 @@ Messages. `Copy`, one to each other host for each broadcast: n - 1 datagrams per
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.core import Core, Environment, Guarantee
+from hostagent.core import Core, Environment
 from hostagent.delivery import Copy, DeliverOnce
 from hostagent.messages import Purpose
+from hostagent.promises import Guarantee, Promise
 
 
 class BestEffort(Core):
@@ -25,12 +26,18 @@ class BestEffort(Core):
     number = 1
     summary = "one copy to every host, never repeated"
     assumes = "nothing is lost: a lost datagram is a lost message"
-    guarantees = frozenset({Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION})
+    beyond = frozenset({"restart-lost"})
     messages = (Copy,)
 
     def __init__(self, env: Environment, parameters: Any) -> None:
         super().__init__(env, parameters)
         self.delivery = DeliverOnce(env)
+
+    @classmethod
+    def promise(cls, parameters: Any, hosts: int) -> Promise:  # noqa: ARG003 - it has none
+        """Nothing but what it does at once, so no patience; it remembers a number for each host, and more behind what was lost."""
+        guarantees = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.QUIESCENCE)
+        return Promise(guarantees=guarantees, patience_ms=0.0, retained=hosts)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Remember what was delivered before a restart."""

@@ -146,9 +146,10 @@ class Agents:
         assert self.report("died", host) == "-9"
 
     def events(self, host: str, name: str | None = None) -> list[Event]:
+        """The events of one name, or all but the samples, which come by the clock."""
         lines = self.setting.event_log(host).read_bytes().split(b"\n")[:-1]
         events = [msgspec.json.decode(line, type=Event) for line in lines]
-        return [event for event in events if name in {None, event.event}]
+        return [event for event in events if event.event == name or (name is None and event.event != "sample")]
 
     def delivered(self, host: str) -> list[tuple[str, int]]:
         return [(event.origin, event.sequence) for event in self.events(host, "deliver")]

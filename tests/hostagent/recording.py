@@ -4,10 +4,19 @@ from hostagent.core import Core
 from hostagent.delivery import Copy
 from hostagent.launcher import main
 from hostagent.messages import Message
+from hostagent.promises import Promise
 from hostagent.protocols import PROTOCOLS
 
 
-class Recorder(Core):
+class Unpromising(Core):
+    """Promises nothing."""
+
+    @classmethod
+    def promise(cls, parameters, hosts):  # noqa: ARG003
+        return Promise(guarantees=(), patience_ms=0.0, retained=0)
+
+
+class Recorder(Unpromising):
     """Traces what it is called with. A broadcast is a list of what to do: `timer NAME AFTER` or `cancel NAME`, one a line."""
 
     name = "recorder"
@@ -29,7 +38,7 @@ class Recorder(Core):
         self.env.trace("timer", name=name)
 
 
-class Crasher(Core):
+class Crasher(Unpromising):
     """Fails half-way through a message."""
 
     name = "crasher"

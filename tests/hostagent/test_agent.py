@@ -272,3 +272,10 @@ def test_a_process_whose_parent_died_before_it_could_ask_dies_all_the_same():
     os.close(write)
     assert os.read(read, 10) == b""
     os.close(read)
+
+
+def test_an_agent_samples_what_it_sent_and_keeps(launch):
+    agents = launch()
+    agents.start("h1")
+    agents.until(lambda: len(agents.events("h1", "sample")) >= 2)
+    assert [set(event.details) for event in agents.events("h1", "sample")[:2]] == [{"sent", "items"}] * 2

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 import hostagent
-from hostagent.core import Core, Guarantee, Parameters
+from hostagent.core import Core, Parameters
 from hostagent.messages import Message
 from hostagent.protocols import PROTOCOLS
+from scenarios.faults import FAULTS
 
 ROOM = Path(hostagent.__file__).parent
 CORES = [*(ROOM / "protocols").glob("*.py"), *(ROOM / f"{name}.py" for name in ("core", "delivery", "messages", "sequences"))]
@@ -29,7 +30,10 @@ def test_it_says_what_it_is(core):
     assert all(getattr(core, name) for name in ("name", "summary", "assumes", "messages"))
     assert "\n" not in core.summary + core.assumes
     assert 0 < core.number < 256
-    assert core.guarantees <= set(Guarantee)
+    promise = core.promise(core.Parameters(), hosts=5)
+    assert promise.guarantees
+    assert promise.patience_ms >= 0
+    assert core.beyond <= {*FAULTS, "restart-lost"}
     assert issubclass(core.Parameters, Parameters)
     assert sys.modules[core.__module__].__doc__
 
@@ -83,6 +87,7 @@ def test_the_check_on_imports_can_fail(tmp_path):
 TRACE = """
 from random import Random
 from hostagent.protocols import PROTOCOLS
+from scenarios.faults import FAULTS
 from world import World
 for core in PROTOCOLS.values():
     random, world = Random({seed}), World(core, 5, seed={seed})

@@ -4,6 +4,7 @@ import pytest
 
 from scenarios import Scenario, ScenarioError, Workload, pulled
 from scenarios.catalogue import every, find, names
+from scenarios.faults import LinkDown, LinkUp
 from topologies import clusters
 
 
@@ -81,4 +82,4 @@ def test_the_first_host_is_the_source_unless_others_are_named():
 def test_a_pulled_link_may_come_back():
     assert pulled("") == ()
     down, up = pulled("s1-s2", at_ms=100, back_ms=300)
-    assert (down.name, down.at_ms, up.name, up.at_ms) == ("link_down", 100, "link_up", 300)
+    assert (down, up) == (LinkDown(at_ms=100, link="s1-s2"), LinkUp(at_ms=300, link="s1-s2"))

@@ -1,0 +1,212 @@
+"""The agent's datagrams per second, against a bare Python loop of recvmsg and sendto in the same run.
+
+Both receivers sit in a network namespace at one end of a veth pair; this process sits at the other end and sends the same datagrams to
+each: distinct messages of the protocol `basic`, encoded beforehand, with at most `WINDOW` of them unanswered. The agent, started by its
+launcher as in any run, decodes and validates each, delivers it, logs and stores the delivery, and acknowledges it. The bare loop receives,
+with the cost bit, and sends as many bytes back. Every datagram is answered, or nothing is reported.
+
+Per second of wall time both receivers also wait for this process, which sends and receives as much as they do. Per second of the receiver's
+own processor time they do not, nor for what else the machine does: that is the stricter figure, and the target is asked of both.
+"""
+
+import argparse
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import report
+from benchmarks.bare_loop import with_room
+from hostagent.agent import Setting
+from hostagent.delivery import Copy
+from hostagent.launcher import LaunchOrder
+from hostagent.messages import Purpose
+from hostagent.namespace import inside
+from hostagent.protocols.basic import Ack, Basic
+from hostagent.wire import PORT, Codec
+from testbed import doctor, record, shell
+from testbed.errors import CannotRun
+from testbed.record import uninterrupted
+from testbed.terminal import errors
+
+ADDRESSES = {"sender": "10.0.0.1", "receiver": "10.0.0.2"}
+NUMBERS = {host: number for number, host in enumerate(ADDRESSES, start=1)}
+PAYLOAD = b"." * 64
+# Enough to keep the receiver busy while the answers to a whole wake-up of the agent are taken in.
+WINDOW = 512
+TARGET = 1 / 2
+# A receiver that is silent for this long has lost something.
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a receiver achieved."""
+
+    per_cpu_s: float
+    per_wall_s: float
+
+
+@contextmanager
+def two_namespaces() -> Iterator[dict[str, Path]]:
+    """Two network namespaces joined by a veth pair; yields the path of each."""
+    with record.claim() as private:
+        names = {host: f"{private.name}-{host}" for host in ADDRESSES}
+        made = record.Record(namespaces=tuple(names.values()))
+        (private / "record.json").write_bytes(msgspec.json.encode(made))
+        try:
+            shell.ip([f"netns add {name}" for name in names.values()])
+            shell.ip([f"link add eth0 netns {names['sender']} type veth peer name eth0 netns {names['receiver']}"])
+            for host, name in names.items():
+                shell.ip([f"address add {ADDRESSES[host]}/24 dev eth0", "link set eth0 up"], name)
+            yield {host: Path("/run/netns", name) for host, name in names.items()}
+        finally:
+            with uninterrupted():
+                record.unmake(made)
+
+
+@contextmanager
+def the_agent(namespaces: dict[str, Path], run: int) -> Iterator[int]:
+    """The receiver as an agent that runs `basic`, with a fresh store; yields its process."""
+    with tempfile.TemporaryDirectory() as directory:
+        setting = Setting(
+            run=run,
+            protocol=Basic.name,
+            parameters={},
+            seed=1,
+            port=PORT,
+            addresses=ADDRESSES,
+            events=directory,
+            private=directory,
+        )
+        order = Path(directory, "order.json")
+        order.write_bytes(msgspec.json.encode(LaunchOrder(setting, {host: str(path) for host, path in namespaces.items()})))
+        with _started([sys.executable, "-m", "hostagent.launcher", str(order)], "start receiver 1\n") as (said, _):
+            yield int(said.split()[2])
+
+
+@contextmanager
+def the_bare_loop(namespaces: dict[str, Path], run: int) -> Iterator[int]:
+    """The receiver as a bare loop that answers as many bytes as the agent does; yields its process."""
+    answer = len(_codec(run).encode(NUMBERS["receiver"], 1, Ack(0, "sender", 1), Purpose.CONTROL, time.time_ns()))
+    loop = [sys.executable, "-m", "benchmarks.bare_loop", ADDRESSES["receiver"], str(PORT), str(answer)]
+    with _started(["nsenter", f"--net={namespaces['receiver']}", *loop]) as (_, pid):
+        yield pid
+
+
+@contextmanager
+def _started(command: list[str], orders: str = "") -> Iterator[tuple[str, int]]:
+    """A process that says a line when it is ready; yields that line and the process."""
+    process = subprocess.Popen(
+        [*shell.WITH_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("pipes were asked for")
+    with process:
+        try:
+            process.stdin.write(orders)
+            process.stdin.flush()
+            said = process.stdout.readline()
+            if not said.startswith("ready"):
+                raise CannotRun(f"the receiver did not start: {said.strip() or 'see above'}")
+            yield said, process.pid
+        finally:
+            process.kill()
+
+
+def _codec(run: int) -> Codec:
+    return Codec(Basic.number, Basic.messages, run, NUMBERS)
+
+
+def encoded(run: int, count: int) -> list[bytes]:
+    """Distinct messages of the sender, as it would send them."""
+    encode, now = _codec(run).encode, time.time_ns()
+    return [encode(NUMBERS["sender"], n, Copy(0, "sender", n, PAYLOAD), Purpose.DATA, now) for n in range(1, count + 1)]
+
+
+def flood(namespace: Path, datagrams: list[bytes], pid: int) -> Rates:
+    """Send every datagram and wait for as many answers; what the process that answers achieved."""
+    with inside(namespace):
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with udp:
+        with_room(udp)
+        udp.bind((ADDRESSES["sender"], PORT))
+        udp.connect((ADDRESSES["receiver"], PORT))
+        udp.settimeout(PATIENCE_S)
+        cpu_s, wall_s = _cpu_s(pid), time.monotonic()
+        try:
+            for datagram in datagrams[:WINDOW]:
+                udp.send(datagram)
+            for datagram in datagrams[WINDOW:]:
+                udp.recv(2048)
+                udp.send(datagram)
+            for _ in datagrams[:WINDOW]:
+                udp.recv(2048)
+        except TimeoutError:
+            raise CannotRun(f"no answer for {PATIENCE_S:.0f} s: datagrams were lost, so there is nothing to compare") from None
+        return Rates(len(datagrams) / (_cpu_s(pid) - cpu_s), len(datagrams) / (time.monotonic() - wall_s))
+
+
+def _cpu_s(pid: int) -> float:
+    """The processor time of a process so far."""
+    # The name, in parentheses, may contain spaces; user and system time are the 12th and 13th field after it.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(arguments: argparse.Namespace) -> report.Result:
+    """Flood both receivers in turn."""
+    doctor.require(Path(tempfile.gettempdir()))
+    run = secrets.randbits(32)
+    datagrams = encoded(run, arguments.datagrams)
+    receivers = {"agent": the_agent, "bare loop": the_bare_loop}
+    rates: dict[str, list[Rates]] = {name: [] for name in receivers}
+    with two_namespaces() as namespaces:
+        for number in range(arguments.repeat):
+            for name in report.in_turn(number, *receivers):
+                errors.print(f"datagrams to the {name}, {number + 1} of {arguments.repeat}")
+                with receivers[name](namespaces, run) as pid:
+                    rates[name].append(flood(namespaces["sender"], datagrams, pid))
+    ours, bare = rates["agent"], rates["bare loop"]
+    return report.Result(
+        "Datagrams received and answered by the agent, per second",
+        "bare loop",
+        (
+            report.Comparison(
+                "processor time",
+                "/s",
+                [r.per_cpu_s for r in ours],
+                [r.per_cpu_s for r in bare],
+                TARGET,
+                more_is_better=True,
+            ),
+            report.Comparison(
+                "wall time", "/s", [r.per_wall_s for r in ours], [r.per_wall_s for r in bare], TARGET, more_is_better=True
+            ),
+        ),
+    )
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.agent", description="The agent's datagrams per second against a bare loop's."
+    )
+    parser.add_argument("--repeat", type=report.positive, default=5, metavar="N", help="take the median of N (default 5)")
+    parser.add_argument(
+        "--datagrams", type=report.positive, default=100_000, metavar="N", help="how many to send (default 100000)"
+    )
+    return report.main(parser, measure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

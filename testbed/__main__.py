@@ -1,0 +1,123 @@
+"""The command line: reads arguments, calls the command, and turns what goes wrong into one sentence and an exit status."""
+
+import argparse
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from analysis.errors import AnalysisError
+from controller.__main__ import loopback
+from scenarios import ScenarioError
+from testbed import commands
+from testbed.errors import CannotRun
+from testbed.terminal import errors
+from topologies import NetworkError
+
+INTERRUPTED = 130
+_EPILOG = "Exit status: 0 every guarantee holds, 1 one is violated, 2 unknown or could not run."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the sentence and where to find more."""
+        self.exit(commands.UNKNOWN, f"castbed: {message}; see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The grammar of the command line."""
+    top = _Parser(prog="./castbed", description="A Mininet testbed for reliable broadcast.", epilog=_EPILOG)
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    demo = verbs.add_parser("demo", help="run, capture, analyse and plot four clusters of three hosts with every protocol")
+    demo.set_defaults(call=commands.demo)
+    run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
+    run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
+    run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
+    run.set_defaults(call=commands.run)
+    for verb in (demo, run):
+        verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
+        verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
+        verb.add_argument(
+            "--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, with seeds N, N+1, ..."
+        )
+    analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
+    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
+    analyse.set_defaults(call=commands.analyse)
+    for verb in (demo, run, analyse):
+        verb.add_argument(
+            "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
+        )
+    for name, call, text in (
+        ("list", commands.list_all, "show scenarios, protocols and topologies"),
+        ("doctor", commands.examine, "show what this machine can do, and what is missing"),
+    ):
+        verbs.add_parser(name, help=text).set_defaults(call=call)
+    clean = verbs.add_parser("clean", help="remove what killed runs left behind, and nothing else")
+    clean.set_defaults(call=commands.clean)
+
+    topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
+    topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
+    topology.set_defaults(call=commands.topology)
+    routes = verbs.add_parser("routes", help="show the flows and paths that the controller would install")
+    routes.set_defaults(call=commands.routes)
+    controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
+    controller.add_argument("--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT")
+    controller.set_defaults(call=commands.controller)
+    for verb in (topology, routes, controller):
+        verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
+
+    test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
+    test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
+    test.set_defaults(call=commands.test)
+    for name in ("demo", "run", "analyse", "doctor"):
+        verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
+    for name in ("demo", "run", "analyse", "list", "doctor", "topology", "routes"):
+        verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
+    return top
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def _spark_master(text: str) -> str:
+    if not re.fullmatch(r"local(\[.+\])?|yarn|(spark|k8s)://.+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no master of Spark: write local[*], spark://HOST:PORT, k8s://URL or yarn")
+    return text
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the arguments and do what they say."""
+    arguments = parser().parse_args(words)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status: int = arguments.call(arguments)
+    except (CannotRun, ScenarioError, NetworkError, AnalysisError) as error:
+        errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
+        return commands.UNKNOWN
+    except OSError as error:
+        errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True, markup=False)
+        return commands.UNKNOWN
+    except KeyboardInterrupt:
+        errors.print("castbed: interrupted; everything that was made is unmade", soft_wrap=True)
+        return INTERRUPTED
+    return status
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    # Spark's gateway would take a second to say goodbye.
+    os._exit(status)

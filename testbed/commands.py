@@ -1,0 +1,309 @@
+"""What each command does, once its arguments are read. Every function returns the exit status."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.table import Table
+
+from hostagent.core import Core
+from hostagent.protocols import PROTOCOLS
+from scenarios import catalogue
+from testbed import doctor, faults, record, runner
+from testbed.emulation import refuse_impossible
+from testbed.errors import CannotRun
+from testbed.terminal import errors, output, progress
+from topologies import Network, NetworkError, choices, dump, find
+from topologies.files import FORMATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.summary import Summary
+
+HOLDS, VIOLATED, UNKNOWN = 0, 1, 2
+ROOT = Path(__file__).parent.parent
+
+
+def run(arguments: Namespace) -> int:
+    """Run a scenario with each protocol asked for, then analyse and compare."""
+    definition = catalogue.find(arguments.scenario)
+    settings, parameters = _split_settings(arguments.set)
+    scenario = definition.build(settings)
+    protocols = arguments.protocol or list(scenario.protocols)
+    _check_parameters(protocols, parameters)
+    out = arguments.out or Path("results", f"{definition.name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    tasks = [
+        runner.Task(
+            definition.name, scenario, settings, protocol, parameters.get(protocol, {}), arguments.seed + repeat, directory
+        )
+        for protocol in protocols
+        for repeat, directory in enumerate(_directories(out / protocol, arguments.repeat))
+    ]
+    machine = doctor.require(out)
+    refuse_impossible(scenario.network, machine)
+    faults.refuse_impossible(scenario.faults, machine)
+    errors.print(
+        f"{scenario.network.name}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True
+    )
+    spark = _SparkStart(arguments.spark_master)
+    with _removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+                runner.run(task, machine, show, before_traffic=spark.wait)
+    return _analyse([task.output for task in tasks], spark, out, as_json=arguments.json)
+
+
+def demo(arguments: Namespace) -> int:
+    """The main job in one word: the clusters scenario with every protocol."""
+    arguments.scenario = "clusters"
+    arguments.protocol = list(PROTOCOLS)
+    return run(arguments)
+
+
+def analyse(arguments: Namespace) -> int:
+    """Analyse runs that were made before, here or elsewhere; needs no root."""
+    spark = _SparkStart(arguments.spark_master)
+    return _analyse(arguments.runs, spark, arguments.out or arguments.runs[0].parent, as_json=arguments.json)
+
+
+def _analyse(directories: Sequence[Path], spark: "_SparkStart", out: Path, *, as_json: bool) -> int:
+    from analysis import job
+    from analysis.summary import comparison
+
+    with progress("analysis") as show:
+        summaries = job.analyse(directories, spark.wait(), show)
+        plots = job.compare(summaries, out / "plots")
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(summaries) + b"\n")
+    else:
+        output.print(comparison(summaries))
+        _explain(summaries)
+        for plot in (*plots, *(directory / "plots" for directory in directories)):
+            output.print(f"  {plot}", soft_wrap=True)
+    return _status(summaries)
+
+
+def _explain(summaries: "Sequence[Summary]") -> None:
+    for summary in summaries:
+        for reason in summary.verdict_reasons:
+            output.print(f"{summary.protocol}: {reason}", soft_wrap=True)
+
+
+def _status(summaries: "Sequence[Summary]") -> int:
+    verdicts = {str(summary.verdict) for summary in summaries}
+    return VIOLATED if "violated" in verdicts else HOLDS if verdicts == {"holds"} else UNKNOWN
+
+
+def list_all(arguments: Namespace) -> int:
+    """Everything that can be named on a command line."""
+    entries = {
+        "scenarios": [(definition.name, definition.summary) for definition in catalogue.every()],
+        "protocols": [(core.name, f"{core.summary}; assumes {core.assumes}") for core in PROTOCOLS.values()],
+        "topologies": choices(),
+    }
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode({kind: dict(rows) for kind, rows in entries.items()}) + b"\n")
+        return HOLDS
+    for kind, rows in entries.items():
+        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
+        for name, description in rows:
+            table.add_row(name, description)
+        output.print(table)
+    return HOLDS
+
+
+def examine(arguments: Namespace) -> int:
+    """What this machine can and cannot do."""
+    machine = doctor.examine(arguments.out or Path("results"))
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(machine) + b"\n")
+    else:
+        table = Table(box=None, padding=(0, 2), show_header=False)
+        for finding in machine.findings:
+            mark = "ok" if not finding.remedy else "missing" if finding.needed else "note"
+            table.add_row(mark, finding.what, finding.state, finding.remedy)
+        output.print(table)
+        output.print(f"Packets are switched by the {machine.datapath} datapath; links are shaped by {machine.shaping}.")
+    return UNKNOWN if machine.missing else HOLDS
+
+
+def clean(arguments: Namespace) -> int:  # noqa: ARG001 - it takes no arguments
+    """Unmake what runs that were killed left behind."""
+    if not doctor.is_root():
+        raise CannotRun("clean removes bridges and namespaces: run it with sudo")
+    tags = record.clean()
+    output.print(f"cleaned up after {len(tags)} dead runs: {', '.join(tags)}" if tags else "nothing to clean up")
+    return HOLDS
+
+
+def routes(arguments: Namespace) -> int:
+    """The flows that the controller would install, and the path between any two hosts."""
+    from controller.explain import explain, rows
+
+    network = find(arguments.topology)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode([row._asdict() for row in rows(network)]) + b"\n")
+    else:
+        for line in explain(network):
+            output.print(line, soft_wrap=True, markup=False)
+    return HOLDS
+
+
+def controller(arguments: Namespace) -> int:
+    """Run the controller by hand, for a network that was made elsewhere."""
+    from controller.log import Log
+    from controller.server import run as serve
+
+    host, port = arguments.listen
+    serve(find(arguments.topology), host, port, Log(sys.stdout))
+
+
+def topology(arguments: Namespace) -> int:
+    """What a network is: its size, its clusters and what follows; and the network as a file or a picture."""
+    network = find(arguments.topology)
+    facts = {
+        "name": network.name,
+        "hosts": len(network.hosts),
+        "switches": len(network.switches),
+        "links": len(network.links),
+        "expensive_links": sum(link.expensive for link in network.links),
+        "clusters": network.clusters,
+        "lower_bound": network.lower_bound,
+    }
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(facts) + b"\n")
+    else:
+        _print_facts(network, facts)
+    for path in arguments.save:
+        _save(network, path)
+        errors.print(f"wrote {path}", soft_wrap=True)
+    return HOLDS
+
+
+def _print_facts(network: Network, facts: dict[str, Any]) -> None:
+    output.print(f"{facts['name']}: {facts['hosts']} hosts, {facts['switches']} switches, {facts['links']} links", soft_wrap=True)
+    output.print(f"{facts['expensive_links']} of the links are expensive; they join {len(network.clusters)} clusters")
+    output.print(f"at least {network.lower_bound} expensive packets carry a message to every cluster")
+    for number, cluster in enumerate(network.clusters, start=1):
+        output.print(f"  cluster {number}: {' '.join(cluster)}", soft_wrap=True)
+
+
+def _save(network: Network, path: Path) -> None:
+    if path.suffix in FORMATS:
+        dump(network, path)
+    elif path.suffix in {".png", ".svg", ".pdf"}:
+        from topologies.drawing import figure
+
+        figure(network, title=network.name).savefig(path)
+    else:
+        raise NetworkError(f"cannot save {path}: the name must end in {', '.join(FORMATS)}, .png, .svg or .pdf")
+
+
+def test(arguments: Namespace) -> int:
+    """Everything that must hold before a change is good: style, types, behaviour."""
+    python = sys.executable
+    steps = [
+        [python, "-m", "ruff", "check", "--quiet", "."],
+        [python, "-m", "ruff", "format", "--quiet", "--check", "."],
+        [python, "-m", "mypy"],
+        [python, "-m", "pytest", *arguments.pytest],
+    ]
+    for step in steps if not arguments.pytest else steps[-1:]:
+        errors.print(f"castbed test: {' '.join(step[2:])}", soft_wrap=True)
+        status = subprocess.run(step, cwd=ROOT, check=False).returncode
+        if status != 0:
+            return status
+    return HOLDS
+
+
+class _SparkStart:
+    """Starts Spark in the background, so that its start costs the user nothing, and is over before anything is measured."""
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._start, daemon=True)
+        self._thread.start()
+
+    def _start(self) -> None:
+        from analysis.spark import start_session
+
+        try:
+            self._session = start_session(self._master)
+        except Exception as error:  # noqa: BLE001 - raised again by whoever waits
+            self._failure = error
+
+    def wait(self) -> "SparkSession":
+        """The session, as soon as it is there."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self._session
+
+
+def _split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """`key=value` sets a key of the scenario, `protocol.key=value` a parameter of a protocol."""
+    settings: dict[str, str] = {}
+    parameters: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CannotRun(f"--set {pair} has no value: write --set key=value")
+        protocol, dot, parameter = key.partition(".")
+        if dot:
+            parameters.setdefault(protocol, {})[parameter] = _number_or_text(value)
+        else:
+            settings[key] = value
+    return settings, parameters
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _check_parameters(protocols: Sequence[str], parameters: dict[str, dict[str, Any]]) -> None:
+    """Refuse unknown protocols and parameters before anything is made."""
+    for protocol in (*protocols, *parameters):
+        if protocol not in PROTOCOLS:
+            raise CannotRun(f"there is no protocol {protocol!r}: choose from {', '.join(PROTOCOLS)}")
+    for protocol, values in parameters.items():
+        _check_values(PROTOCOLS[protocol], values)
+
+
+def _check_values(core: type[Core], values: dict[str, Any]) -> None:
+    try:
+        msgspec.convert(values, core.Parameters, strict=False)
+    except msgspec.ValidationError as error:
+        known = ", ".join(core.Parameters.__struct_fields__) or "none"
+        raise CannotRun(f"protocol {core.name}: {error}; its parameters are: {known}") from None
+
+
+def _directories(directory: Path, repeat: int) -> list[Path]:
+    return [directory] if repeat == 1 else [directory / str(number) for number in range(1, repeat + 1)]
+
+
+@contextmanager
+def _removed_on_failure(out: Path) -> Iterator[None]:
+    """A run that does not finish leaves no half of a result; what was there before stays."""
+    before = set(out.iterdir()) if out.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        for path in out.iterdir() if out.is_dir() else ():
+            if before is None or path not in before:
+                shutil.rmtree(path)
+        if before is None and out.is_dir():
+            out.rmdir()
+        raise

@@ -1,0 +1,244 @@
+"""Faults on a running network: each is asked for, applied, and written down with both times.
+
+Most happen when the testbed says so, or when it sees the event they wait for in an event log. What must happen at the very moment of an
+event of the same host, such as dying between two datagrams, is left to the agent itself.
+"""
+
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.results import Fault as FaultRecord
+from hostagent.control import AtDoor, SetClock, SignalWhen
+from hostagent.events import Event
+from scenarios import faults as vocabulary
+from scenarios.faults import Fault, link_named, name_of, steps, trunks
+from testbed import shaping, shell
+from testbed.agents import Agents
+from testbed.doctor import Machine
+from testbed.emulation import Emulation
+from testbed.errors import CannotRun
+from testbed.shaping import Drops
+from topologies import Link
+
+_SIGNALS = {vocabulary.Crash: signal.SIGKILL, vocabulary.Pause: signal.SIGSTOP}
+
+
+def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
+    """Stop before anything is made if a fault cannot be injected here."""
+    for fault in faults:
+        if isinstance(fault, vocabulary.LinkChange) and not machine.netem and (fault.delay_ms or fault.jitter_ms):
+            raise CannotRun(f"fault link-change {fault.link}: this kernel has no netem, so it cannot delay packets")
+        if isinstance(fault, vocabulary.LinkChange) and (fault.duplicate or fault.reorder or (fault.burst or 1) > 1):
+            raise CannotRun(f"fault link-change {fault.link}: bursts, duplicates and overtaking are for --on simulator")
+        if fault.when is not None and fault.when.event == "send" and not _is_own_signal(fault):
+            raise CannotRun(
+                f"fault {name_of(fault)} {fault.target}: only a crash or a pause of the sending host itself can wait for a send; "
+                "use another event, or --on simulator"
+            )
+
+
+def _is_own_signal(fault: Fault) -> bool:
+    """Whether the agent can do it to itself."""
+    return type(fault) in _SIGNALS and fault.when is not None and fault.when.host == fault.target and not fault.when.after_ms
+
+
+class Injector:
+    """Injects faults into a run and keeps the record of what was injected."""
+
+    def __init__(self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...]) -> None:
+        self._emulation = emulation
+        self._network = emulation.network
+        self._agents = agents
+        self._current = {(link.a, link.b): link for link in self._network.links} | {
+            (link.b, link.a): link for link in self._network.links
+        }
+        self._pulled: set[str] = set()
+        self._due: list[tuple[float, Fault]] = []
+        self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_signal(fault)])
+        self._own = [fault for fault in faults if _is_own_signal(fault)]
+        self.dropped: dict[tuple[str, str], Drops] = {}
+        """What the kernel had dropped on a direction before its count was lost to a change."""
+        self.records: list[FaultRecord] = []
+        for fault in self._own:
+            self._arm(fault)
+
+    @property
+    def next_due(self) -> float:
+        """When a later step of a fault is due, on the monotonic clock; the end of time if none is."""
+        return min((moment for moment, _ in self._due), default=float("inf"))
+
+    def look(self) -> None:
+        """Do what is due, and what has been waited for."""
+        now = time.monotonic()
+        for item in sorted((item for item in self._due if item[0] <= now), key=lambda item: item[0]):
+            self._due.remove(item)
+            self._apply(item[1])
+        for fault, after_ms in self._watch.fired():
+            if after_ms:
+                self._due.append((now + after_ms / 1000, fault))
+            else:
+                self.inject(fault)
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the event logs must be looked at often."""
+        return bool(self._watch.waiting)
+
+    def inject(self, fault: Fault) -> None:
+        """Let a fault happen now, or step by step from now on."""
+        now = time.monotonic()
+        for offset_ms, step in steps(fault, self._network):
+            if offset_ms:
+                self._due.append((now + offset_ms / 1000, step))
+            else:
+                self._apply(step)
+
+    def unfired(self) -> list[Fault]:
+        """The faults whose trigger never came."""
+        alive = set(self._agents.running)
+        own = [fault for fault in self._own if isinstance(fault, vocabulary.Crash) and fault.host in alive]
+        return [*self._watch.waiting, *own]
+
+    def heal_everything(self) -> None:
+        """End the faults that would keep the run from ending: agents that stand still could not stop."""
+        for host in self._agents.running:
+            self._agents.signal(host, signal.SIGCONT)
+
+    def _arm(self, fault: Fault) -> None:
+        when = fault.when
+        if when is not None:
+            number = _SIGNALS[type(fault)]
+            if number == signal.SIGKILL:
+                self._agents.expect_death(fault.target)
+            self._agents.ask(fault.target, SignalWhen(number, when.event, when.origin, when.sequence, when.nth))
+
+    def _apply(self, fault: Fault) -> None:
+        asked_ns = time.time_ns()
+        self._do(fault)
+        details: dict[str, Any] = {
+            key: value
+            for key in fault.__struct_fields__
+            if key not in {"at_ms", "when", "link", "switch", "host"} and (value := getattr(fault, key)) is not None
+        }
+        self.records.append(
+            FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=asked_ns, applied_ns=time.time_ns(), details=details)
+        )
+
+    def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
+        agents = self._agents
+        match fault:
+            case vocabulary.LinkDown(link=link):
+                self._set_link(link_named(self._network, link), up=False)
+            case vocabulary.LinkUp(link=link):
+                self._set_link(link_named(self._network, link), up=True)
+            case vocabulary.LinkChange():
+                self._change_link(fault)
+            case vocabulary.Heal():
+                self._heal_links()
+            case vocabulary.SwitchStop(switch=switch):
+                self._keep_drops(switch)
+                self._emulation.net[switch].stop(deleteIntfs=False)
+            case vocabulary.SwitchStart(switch=switch):
+                self._emulation.net[switch].start([])
+                self._shape_again(switch)
+            case vocabulary.ControllerStop():
+                self._emulation.controller.stop()
+            case vocabulary.ControllerStart():
+                self._emulation.controller.start()
+            case vocabulary.Crash(host=host):
+                agents.signal(host, signal.SIGKILL)
+            case vocabulary.Restart(host=host, storage=storage):
+                agents.restart(host, keep_storage=storage == "kept")
+            case vocabulary.Pause(host=host):
+                agents.signal(host, signal.SIGSTOP)
+            case vocabulary.Resume(host=host):
+                agents.signal(host, signal.SIGCONT)
+            case vocabulary.Clock(host=host, offset_ms=offset_ms, drift_ppm=drift_ppm):
+                agents.ask(host, SetClock(offset_ms / 1000, 1 + drift_ppm / 1e6))
+            case vocabulary.DropMessage(host=host, kind=kind, nth=nth):
+                agents.ask(host, AtDoor(kind, nth, copies=0))
+            case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
+                agents.ask(host, AtDoor(kind, nth, copies=2))
+
+    def _set_link(self, link: Link, *, up: bool) -> None:
+        """Take a link down or up at its end `a`; see testbed.captures for why that end."""
+        shell.ip([f"link set {self._emulation.plan.end(link.a, link.b).interface} {'up' if up else 'down'}"])
+        (self._pulled.discard if up else self._pulled.add)(link.name)
+
+    def _heal_links(self) -> None:
+        for link in trunks(self._network):
+            if link.name in self._pulled:
+                self._set_link(link, up=True)
+            for source, target in ((link.a, link.b), (link.b, link.a)):
+                if self._current[source, target] != link:
+                    self._reshape(source, target, link)
+
+    def _change_link(self, fault: vocabulary.LinkChange) -> None:
+        link = link_named(self._network, fault.link)
+        for source, target in ((link.a, link.b), (link.b, link.a)):
+            if fault.towards in {"", target}:
+                self._reshape(source, target, replace(self._current[source, target], **fault.properties))
+
+    def _reshape(self, source: str, target: str, link: Link) -> None:
+        """Shape one direction anew, and read it back."""
+        end = self._emulation.plan.end(source, target)
+        self._keep_drops(source, target)
+        shaping.reshape(self._current[source, target], link, end)
+        self._current[source, target] = link
+
+    def _shape_again(self, switch: str) -> None:
+        """A switch that takes its ports over clears what shaped them."""
+        for neighbour in self._network.neighbours[switch]:
+            link = self._current[switch, neighbour]
+            if shaping.is_shaped(link):
+                shaping.reshape(link, link, self._emulation.plan.end(switch, neighbour))
+
+    def _keep_drops(self, source: str, target: str = "") -> None:
+        """Remember what was dropped out of a node before the kernel's count is lost."""
+        now = shaping.read_drops(self._emulation.plan)
+        for pair, drops in now.items():
+            if pair[0] == source and target in {"", pair[1]}:
+                before = self.dropped.get(pair, Drops())
+                self.dropped[pair] = Drops(before.loss + drops.loss, before.queue + drops.queue)
+
+
+class _Watch:
+    """Watches the event logs for what faults wait for."""
+
+    def __init__(self, agents: Agents, faults: list[Fault]) -> None:
+        self.waiting = faults
+        self._agents = agents
+        self._left = {id(fault): fault.when.nth for fault in faults if fault.when is not None}
+        self._read: dict[Path, int] = {}
+
+    def fired(self) -> list[tuple[Fault, float]]:
+        """The faults whose event has come since the last look, and how long after it they are due."""
+        if not self.waiting:
+            return []
+        fired = []
+        for host, event in self._news():
+            for fault in list(self.waiting):
+                when = fault.when
+                if when is not None and when.fits(host, event.event, event.origin, event.sequence):
+                    self._left[id(fault)] -= 1
+                    if self._left[id(fault)] == 0:
+                        self.waiting.remove(fault)
+                        fired.append((fault, when.after_ms))
+        return fired
+
+    def _news(self) -> list[tuple[str, Event]]:
+        """What was added to the event logs since the last look."""
+        news = []
+        for host, path in self._agents.event_logs():
+            with path.open("rb") as log:
+                log.seek(self._read.get(path, 0))
+                lines = log.read()
+            complete = lines[: lines.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(complete)
+            news += [(host, msgspec.json.decode(line, type=Event)) for line in complete.splitlines()]
+        return sorted(news, key=lambda item: item[1].at_ns)

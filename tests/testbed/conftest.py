@@ -1,0 +1,80 @@
+"""What the tests of the testbed share: the command line as users type it, and a look at what the machine holds."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed import doctor
+from testbed.record import STATE
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def castbed(*words: str, **options) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "testbed", *words], capture_output=True, text=True, check=False, env=environment(), **options
+    )
+
+
+def start_castbed(*words: str) -> subprocess.Popen[str]:
+    """Start a command; its progress can be read line by line from its standard error."""
+    command = [sys.executable, "-m", "testbed", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> None:
+    """Read the progress of a command until it says `text`."""
+    for line in process.stderr:
+        if text in line:
+            return
+    pytest.fail(f"the command ended and never said {text!r}")
+
+
+def objects() -> set[str]:
+    """The names of every interface, namespace and bridge on the machine."""
+    interfaces = {link["ifname"] for link in json.loads(subprocess.check_output(["ip", "-j", "link", "show"]))}
+    namespaces = {path.name for path in Path("/run/netns").glob("*")}
+    bridges = set(subprocess.check_output(["ovs-vsctl", "list-br"], text=True).split())
+    return interfaces | namespaces | bridges
+
+
+def leftovers() -> set[str]:
+    """Records of dead runs, and objects with a run's name that belong to no living run."""
+    records = set(STATE.glob("*"))
+    living = {directory.name for directory in records if _is_locked(directory)}
+    dead = {directory.name for directory in records} - living
+    return dead | {name for name in objects() if re.match("[a-z]{4}-", name) and name[:4] not in living}
+
+
+def _is_locked(directory: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError), (directory / "lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.fixture
+def nothing_left_behind():
+    """The test leaves no more than it found. Other runs on the machine do not matter."""
+    before = leftovers()
+    yield
+    assert leftovers() <= before
+
+
+@pytest.fixture(scope="session")
+def machine():
+    return doctor.require(Path())

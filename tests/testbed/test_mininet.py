@@ -1,0 +1,89 @@
+"""The network is a Mininet network: its objects and its command line work on what was made in batches."""
+
+import contextlib
+import io
+import json
+import subprocess
+
+import pytest
+from mininet import log as mininet_log
+from mininet.cli import CLI
+
+from testbed import record
+from testbed.emulation import emulate
+from topologies import clusters, grid
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def emulation(machine, tmp_path_factory):
+    log = tmp_path_factory.mktemp("mininet") / "controller.jsonl"
+    with record.claim() as private, emulate(grid(2, 2, 1), machine, private, log, lambda *_: None) as running:
+        yield running
+
+
+def typed(net, line):
+    """What Mininet's command line answers."""
+    answers = io.StringIO()
+    with contextlib.redirect_stdout(answers):
+        cli = object.__new__(CLI)
+        cli.mn, cli.locals, cli.stdout = net, {"net": net}, answers
+        handler = mininet_log.lg.handlers[0]
+        handler.stream, before = answers, handler.stream
+        try:
+            cli.onecmd(line)
+        finally:
+            handler.stream = before
+    return answers.getvalue()
+
+
+def rerouted(cause):
+    """Whether the controller has changed flows because of this."""
+    return lambda events: any(event.get("cause") == cause and event["flows_changed"] for event in events) or None
+
+
+def test_nodes_links_and_net_are_listed(emulation):
+    assert "h1 h2 h3 h4 s1 s2 s3 s4" in typed(emulation.net, "nodes")
+    assert typed(emulation.net, "links").count("(OK OK)") == 8
+    assert "h1-eth0" in typed(emulation.net, "net")
+
+
+def test_a_host_runs_commands_in_its_own_namespace(emulation):
+    host = emulation.net["h1"]
+    assert host.IP() == "10.0.0.1"
+    assert "10.0.0.1/8" in host.cmd("ip -brief address show h1-eth0")
+    assert ", 0% packet loss" in host.cmd(f"ping -c 1 -W 20 {emulation.net['h4'].IP()}")
+
+
+def test_a_shell_is_started_when_it_is_first_used(machine, tmp_path):
+    with (
+        record.claim() as private,
+        emulate(clusters(2, 1, "line"), machine, private, tmp_path / "log", lambda *_: None) as running,
+    ):
+        host = running.net["h2"]
+        assert not host._started
+        assert host.cmd("echo here").strip() == "here"
+        assert host._started
+
+
+def test_dpctl_shows_the_flows_of_the_switch(emulation):
+    flows = emulation.net["s1"].dpctl("dump-flows")
+    assert flows.count("nw_dst=10.0.0.") == 4
+
+
+def test_pingall_reaches_everybody(emulation):
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert emulation.net.pingAll(timeout="20") == 0.0
+
+
+def test_link_down_of_mininet_reroutes(emulation):
+    """A grid of two by two has a way round every link."""
+    typed(emulation.net, "link s1 s2 down")
+    interface = emulation.plan.end("s1", "s2").interface
+    state = json.loads(subprocess.check_output(["ip", "-j", "link", "show", interface]))[0]
+    assert "UP" not in state["flags"]
+    emulation.controller.wait_for(rerouted("port_down"))
+    assert ", 0% packet loss" in emulation.net["h1"].cmd(f"ping -c 1 -W 20 {emulation.net['h2'].IP()}")
+    typed(emulation.net, "link s1 s2 up")
+    emulation.controller.wait_for(rerouted("port_up"))
