@@ -58,8 +58,12 @@ def _held(number: signal.Signals) -> Iterator[None]:
 
 
 def _reap(agents: dict[int, str]) -> None:
+    """Report every agent that has ended. Another signal may come meanwhile and do the rest."""
     while agents:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
         if pid == 0:
             return
         _report(f"died {agents.pop(pid)} {os.waitstatus_to_exitcode(status)}")

@@ -53,6 +53,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         values = (str(getattr(self, name)) for name in ("link", "switch", "host") if hasattr(self, name))
         return next(values, "")
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """What there is to say of it besides its target and its time."""
+        told = {"at_ms", "when", "link", "switch", "host"}
+        return {name: value for name in self.__struct_fields__ if name not in told and (value := getattr(self, name)) is not None}
+
 
 class LinkDown(Fault, frozen=True, kw_only=True, tag="link-down"):
     """A link between switches is pulled; packets on it are lost."""

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
     run.set_defaults(call=commands.run)
     for verb in (demo, run):
+        verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument(
@@ -49,7 +50,20 @@ def parser() -> argparse.ArgumentParser:
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
     analyse.set_defaults(call=commands.analyse)
-    for verb in (demo, run, analyse):
+    check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
+    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
+    check.set_defaults(call=commands.check)
+    campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
+    campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
+    campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
+    campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
+    campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
+    campaign.add_argument("--jobs", type=_positive, metavar="J", help="how many at a time (default: as many as there are cores)")
+    campaign.add_argument(
+        "--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one from its file"
+    )
+    campaign.set_defaults(call=commands.campaign)
+    for verb in (demo, run, analyse, campaign):
         verb.add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
@@ -75,9 +89,9 @@ def parser() -> argparse.ArgumentParser:
     test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
     test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
     test.set_defaults(call=commands.test)
-    for name in ("demo", "run", "analyse", "doctor"):
+    for name in ("demo", "run", "analyse", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "analyse", "list", "doctor", "topology", "routes"):
+    for name in ("demo", "run", "analyse", "check", "campaign", "list", "doctor", "topology", "routes"):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 

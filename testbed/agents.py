@@ -38,7 +38,7 @@ class Agents:
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
         self._incarnations = dict.fromkeys(plan.network.hosts, 0)
-        self._expected_deaths: set[str] = set()
+        self._expected_deaths: dict[str, Callable[[], None]] = {}
         for host in plan.network.hosts:
             self._start(host)
         self._wait_until_ready()
@@ -61,9 +61,9 @@ class Agents:
         for host in self.running:
             self.ask(host, Hush())
 
-    def expect_death(self, host: str) -> None:
-        """A fault is going to kill this agent: that is no problem of the run."""
-        self._expected_deaths.add(host)
+    def expect_death(self, host: str, then: Callable[[], None] = lambda: None) -> None:
+        """A fault is going to kill this agent: that is no problem of the run. `then` is called when it has happened."""
+        self._expected_deaths[host] = then
 
     def signal(self, host: str, number: signal.Signals) -> None:
         """Send a signal to a running agent."""
@@ -94,7 +94,9 @@ class Agents:
         """End the launcher, and with it every agent, at once."""
         self._launcher.kill()
         self._launcher.wait()
-        self._control.close()
+        for pipe in (self._launcher.stdin, self._launcher.stdout, self._control):
+            if pipe is not None:
+                pipe.close()
 
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters of every host, with what the kernel refused on its behalf since the agents started."""
@@ -121,7 +123,7 @@ class Agents:
             return
         self._pids.pop(host, None)
         if host in self._expected_deaths:
-            self._expected_deaths.discard(host)
+            self._expected_deaths.pop(host)()
         elif number != "0":
             self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,10 +18,13 @@ from rich.table import Table
 from hostagent.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import catalogue
-from testbed import doctor, faults, record, runner
+from simulator import cases
+from simulator.swarm import draw_case
+from testbed import campaign as campaigns
+from testbed import doctor, faults, record, runner, simulated
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
-from testbed.terminal import errors, output, progress
+from testbed.terminal import bar, errors, output, progress
 from topologies import Network, NetworkError, choices, dump, find
 from topologies.files import FORMATS
 
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from analysis.summary import Summary
 
 HOLDS, VIOLATED, UNKNOWN = 0, 1, 2
+# Failures that are shrunk and printed; where there are many, they are mostly the same.
+MOST_SHRUNK = 5
 ROOT = Path(__file__).parent.parent
 
 
@@ -48,18 +54,36 @@ def run(arguments: Namespace) -> int:
         for protocol in protocols
         for repeat, directory in enumerate(_directories(out / protocol, arguments.repeat))
     ]
+    run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
+    spark = run_all(tasks, out, arguments.spark_master)
+    return _analyse([task.output for task in tasks], spark, out, as_json=arguments.json)
+
+
+def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> "_SparkStart":
     machine = doctor.require(out)
+    scenario = tasks[0].scenario
     refuse_impossible(scenario.network, machine)
     faults.refuse_impossible(scenario.faults, machine)
     errors.print(
         f"{scenario.network.name}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True
     )
-    spark = _SparkStart(arguments.spark_master)
+    spark = _SparkStart(master)
     with _removed_on_failure(out):
         for task in tasks:
             with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
                 runner.run(task, machine, show, before_traffic=spark.wait)
-    return _analyse([task.output for task in tasks], spark, out, as_json=arguments.json)
+    return spark
+
+
+def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> "_SparkStart":
+    doctor.require(out, mininet=False)
+    errors.print(f"{tasks[0].scenario.network.name}: virtual time; results in {out}", soft_wrap=True)
+    spark = _SparkStart(master)
+    with _removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+                simulated.run(task, show)
+    return spark
 
 
 def demo(arguments: Namespace) -> int:
@@ -101,6 +125,76 @@ def _explain(summaries: "Sequence[Summary]") -> None:
 def _status(summaries: "Sequence[Summary]") -> int:
     verdicts = {str(summary.verdict) for summary in summaries}
     return VIOLATED if "violated" in verdicts else HOLDS if verdicts == {"holds"} else UNKNOWN
+
+
+def campaign(arguments: Namespace) -> int:
+    """Random cases in virtual time, or one of them again."""
+    protocol = arguments.protocol
+    _, parameters = _split_settings(arguments.set)
+    _check_parameters([protocol], parameters)
+    if arguments.replay:
+        return _replay(protocol, arguments.replay, parameters.get(protocol, {}))
+    out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    seeds = range(arguments.seed, arguments.seed + arguments.schedules)
+    tally = _run_campaign(protocol, seeds, parameters.get(protocol, {}), arguments)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
+    else:
+        _print_tally(protocol, tally)
+    for line in tally.failures[:MOST_SHRUNK]:
+        with progress(f"seed {line.seed}") as show:
+            show("shrinking")
+            path = campaigns.keep(draw_case(protocol, line.seed, parameters.get(protocol, {}))[0], out)
+        errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True, markup=False)
+        errors.print(f"  replay: ./castbed campaign --protocol {protocol} --replay {line.seed}", soft_wrap=True)
+        errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
+    return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] else HOLDS
+
+
+def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
+    master = f"local[{arguments.jobs}]" if arguments.jobs else arguments.spark_master
+    tally = campaigns.Tally()
+    with bar(f"{protocol}", len(seeds)) as advance:
+        for line in campaigns.lines(_SparkStart(master).wait(), protocol, seeds, parameters):
+            tally.add(line)
+            advance(f"{len(tally.failures)} failures")
+    return tally
+
+
+def _print_tally(protocol: str, tally: campaigns.Tally) -> None:
+    output.print(f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} pairs of kinds of trouble covered")
+    output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
+    if tally.beyond:
+        lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
+        output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}")
+
+
+def _verdicts(verdicts: Counter[str]) -> str:
+    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in ("holds", "violated", "unknown"))
+
+
+def _replay(protocol: str, what: str, parameters: dict[str, Any]) -> int:
+    """One case again, from its seed or its file, with its verdict and its trace."""
+    case = draw_case(protocol, int(what), parameters)[0] if what.isdigit() else cases.load(Path(what))
+    result = cases.run(case)
+    output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), markup=False)
+    output.print(judgement_table(result.judgement))
+    output.print(f"trace {result.trace}", soft_wrap=True)
+    return {"holds": HOLDS, "violated": VIOLATED}.get(str(result.judgement.verdict), UNKNOWN)
+
+
+def check(arguments: Namespace) -> int:
+    """Hold runs against what their protocols promise, from their event logs alone."""
+    worst = HOLDS
+    for directory in arguments.runs:
+        judgement = check_only(directory)
+        if arguments.json:
+            sys.stdout.buffer.write(msgspec.json.encode(judgement) + b"\n")
+        else:
+            output.print(judgement_table(judgement))
+        status = {"holds": HOLDS, "violated": VIOLATED}.get(str(judgement.verdict), UNKNOWN)
+        worst = VIOLATED if VIOLATED in {worst, status} else max(worst, status)
+    return worst
 
 
 def list_all(arguments: Namespace) -> int:

@@ -8,7 +8,6 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,8 +24,6 @@ from testbed.errors import CannotRun
 from testbed.shaping import Drops
 from topologies import Link
 
-_SIGNALS = {vocabulary.Crash: signal.SIGKILL, vocabulary.Pause: signal.SIGSTOP}
-
 
 def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
     """Stop before anything is made if a fault cannot be injected here."""
@@ -35,16 +32,21 @@ def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
             raise CannotRun(f"fault link-change {fault.link}: this kernel has no netem, so it cannot delay packets")
         if isinstance(fault, vocabulary.LinkChange) and (fault.duplicate or fault.reorder or (fault.burst or 1) > 1):
             raise CannotRun(f"fault link-change {fault.link}: bursts, duplicates and overtaking are for --on simulator")
-        if fault.when is not None and fault.when.event == "send" and not _is_own_signal(fault):
+        if fault.when is not None and fault.when.event == "send" and not _is_own_crash(fault):
             raise CannotRun(
-                f"fault {name_of(fault)} {fault.target}: only a crash or a pause of the sending host itself can wait for a send; "
+                f"fault {name_of(fault)} {fault.target}: only a crash of the sending host itself can wait for a send; "
                 "use another event, or --on simulator"
             )
 
 
-def _is_own_signal(fault: Fault) -> bool:
-    """Whether the agent can do it to itself."""
-    return type(fault) in _SIGNALS and fault.when is not None and fault.when.host == fault.target and not fault.when.after_ms
+def _is_own_crash(fault: Fault) -> bool:
+    """Whether the agent can do it to itself, at the very moment of its event."""
+    return (
+        isinstance(fault, vocabulary.Crash)
+        and fault.when is not None
+        and fault.when.host == fault.host
+        and not fault.when.after_ms
+    )
 
 
 class Injector:
@@ -59,8 +61,8 @@ class Injector:
         }
         self._pulled: set[str] = set()
         self._due: list[tuple[float, Fault]] = []
-        self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_signal(fault)])
-        self._own = [fault for fault in faults if _is_own_signal(fault)]
+        self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_crash(fault)])
+        self._own = [fault for fault in faults if _is_own_crash(fault)]
         self.dropped: dict[tuple[str, str], Drops] = {}
         """What the kernel had dropped on a direction before its count was lost to a change."""
         self.records: list[FaultRecord] = []
@@ -100,9 +102,7 @@ class Injector:
 
     def unfired(self) -> list[Fault]:
         """The faults whose trigger never came."""
-        alive = set(self._agents.running)
-        own = [fault for fault in self._own if isinstance(fault, vocabulary.Crash) and fault.host in alive]
-        return [*self._watch.waiting, *own]
+        return [*self._watch.waiting, *self._own]
 
     def heal_everything(self) -> None:
         """End the faults that would keep the run from ending: agents that stand still could not stop."""
@@ -110,23 +110,26 @@ class Injector:
             self._agents.signal(host, signal.SIGCONT)
 
     def _arm(self, fault: Fault) -> None:
+        """Have an agent kill itself at an event of its own."""
         when = fault.when
         if when is not None:
-            number = _SIGNALS[type(fault)]
-            if number == signal.SIGKILL:
-                self._agents.expect_death(fault.target)
-            self._agents.ask(fault.target, SignalWhen(number, when.event, when.origin, when.sequence, when.nth))
+            self._agents.expect_death(fault.target, lambda: self._own_death(fault))
+            self._agents.ask(fault.target, SignalWhen(signal.SIGKILL, when.event, when.origin, when.sequence, when.nth))
+
+    def _own_death(self, fault: Fault) -> None:
+        self._own.remove(fault)
+        self._write_down(fault, time.time_ns())
 
     def _apply(self, fault: Fault) -> None:
         asked_ns = time.time_ns()
         self._do(fault)
-        details: dict[str, Any] = {
-            key: value
-            for key in fault.__struct_fields__
-            if key not in {"at_ms", "when", "link", "switch", "host"} and (value := getattr(fault, key)) is not None
-        }
+        self._write_down(fault, asked_ns)
+
+    def _write_down(self, fault: Fault, asked_ns: int) -> None:
         self.records.append(
-            FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=asked_ns, applied_ns=time.time_ns(), details=details)
+            FaultRecord(
+                fault=name_of(fault), target=fault.target, asked_ns=asked_ns, applied_ns=time.time_ns(), details=fault.details
+            )
         )
 
     def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary

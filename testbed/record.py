@@ -64,8 +64,8 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in held.items():
             signal.signal(number, handler)
-        for number in asked:
-            signal.raise_signal(number)
+        for late in asked:
+            signal.raise_signal(late)
 
 
 def write(directory: Path, plan: Plan) -> None:

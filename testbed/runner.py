@@ -4,7 +4,7 @@ import platform
 import secrets
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from hostagent.agent import Setting
 from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
 from scenarios import Scenario
-from scenarios.faults import name_of
+from scenarios.faults import Fault, name_of
 from testbed import record, shaping
 from testbed.agents import Agents
 from testbed.captures import Captures
@@ -53,9 +53,8 @@ class Task:
 
 def run(task: Task, machine: Machine, progress: Progress, before_traffic: Callable[[], None] = lambda: None) -> None:
     """Run a task and leave its result directory. `before_traffic` is called when the network is ready and still silent."""
-    _make_output(task.output)
+    make_output(task)
     network = task.scenario.network
-    files.dump(network, task.output / "network.json")
     with record.claim() as private, ExitStack() as stack:
         emulation = stack.enter_context(emulate(network, machine, private, task.output / "controller.jsonl", progress))
         before_traffic()
@@ -66,7 +65,7 @@ def run(task: Task, machine: Machine, progress: Progress, before_traffic: Callab
         stack.callback(agents.kill)
         measured = _measure(task.scenario, emulation, captures, agents, task.output, progress)
     (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
-    (task.output / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(_record(task, machine, setting, measured))))
+    write_record(_record(task, machine, setting, measured), task.output)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def _measure(
     problems = [
         *agents.deaths,
         *(f"the capture {file} ended early" for file in captures.dead()),
-        *(f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in unfired),
+        *never_fired(unfired),
     ]
     return _Measured(
         started_ns,
@@ -168,14 +167,21 @@ def _drops_since(
     return tuple(drops)
 
 
-def _make_output(output: Path) -> None:
+def make_output(task: Task) -> None:
+    """Make the result directory of a task, with the network in it."""
     try:
-        output.mkdir(parents=True)
-        (output / "events").mkdir()
+        task.output.mkdir(parents=True)
+        (task.output / "events").mkdir()
     except FileExistsError:
-        raise CannotRun(f"{output} exists already: choose another directory with --out, or remove it") from None
+        raise CannotRun(f"{task.output} exists already: choose another directory with --out, or remove it") from None
     except OSError as error:
-        raise CannotRun(f"cannot write {output}: {error.strerror}") from None
+        raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
+    files.dump(task.scenario.network, task.output / "network.json")
+
+
+def write_record(run_record: Run, output: Path) -> None:
+    """Write the record of a finished run, which makes its directory complete."""
+    (output / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run_record)))
 
 
 def _setting(task: Task, private: Path) -> Setting:
@@ -192,21 +198,14 @@ def _setting(task: Task, private: Path) -> Setting:
 
 
 def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured) -> Run:
-    core = PROTOCOLS[task.protocol]
-    parameters = msgspec.convert(task.parameters, core.Parameters)
     return Run(
-        run=setting.run,
-        scenario=task.scenario_name,
-        protocol=task.protocol,
+        **described(task),
         engine="mininet",
-        seed=task.seed,
-        settings=dict(task.settings),
-        parameters=msgspec.to_builtins(parameters),
-        promise=core.promise(parameters, len(task.scenario.network.hosts)),
+        run=setting.run,
         udp_port=setting.port,
         started_ns=measured.started_ns,
         ended_ns=measured.ended_ns,
-        versions=versions(),
+        versions=versions() | {"open vswitch": _vswitch_version()},
         datapath=machine.datapath,
         shaping=machine.shaping,
         captures=measured.captures,
@@ -215,16 +214,31 @@ def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured)
     )
 
 
+def described(task: Task) -> dict[str, Any]:
+    """What the record of a run says of its task, whatever the engine."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return {
+        "scenario": task.scenario_name,
+        "protocol": task.protocol,
+        "seed": task.seed,
+        "settings": dict(task.settings),
+        "parameters": msgspec.to_builtins(parameters),
+        "promise": core.promise(parameters, len(task.scenario.network.hosts)),
+    }
+
+
+def never_fired(faults: Iterable[Fault]) -> list[str]:
+    """What to say of faults whose trigger did not come."""
+    return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
+
+
 def versions() -> dict[str, str]:
     """What this run stands on."""
-    vswitch = (
-        subprocess.run(["ovs-vsctl", "--version"], capture_output=True, text=True, check=True)
-        .stdout.split("\n", 1)[0]
-        .split()[-1]
-    )
-    return {
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "open vswitch": vswitch,
-        **{package: metadata.version(package) for package in _PACKAGES},
-    }
+    packages = {package: metadata.version(package) for package in _PACKAGES}
+    return {"python": platform.python_version(), "kernel": platform.release(), **packages}
+
+
+def _vswitch_version() -> str:
+    shown = subprocess.run(["ovs-vsctl", "--version"], capture_output=True, text=True, check=True)
+    return shown.stdout.split("\n", 1)[0].split()[-1]

@@ -1,0 +1,1 @@
+"""The same protocol cores on the same networks, in virtual time."""

@@ -1,0 +1,78 @@
+"""A case: one simulated run with a verdict, small enough to write into a file and to send to a worker."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.checks import Judgement, judge
+from analysis.connectivity import Connectivity
+from analysis.history import make
+from hostagent.protocols import PROTOCOLS
+from scenarios import Scenario, ScenarioError, Workload
+from scenarios.faults import AnyFault
+from simulator.engine import Outcome, simulate
+from topologies import NetworkError, find
+
+# Samples cost more than they tell in a run of a hundred quiet virtual seconds.
+SAMPLE_MS = 5000.0
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What to simulate. The network is written as on the command line."""
+
+    protocol: str
+    seed: int
+    topology: str
+    sources: tuple[str, ...] = ()
+    messages: int = 10
+    interval_ms: float = 20.0
+    payload: int = 64
+    settle_ms: float = 2000.0
+    heal_for_ms: float
+    faults: tuple[AnyFault, ...] = ()
+    parameters: dict[str, Any] = {}
+    beyond: bool = False
+    """Whether it holds faults that the protocol does not claim to survive."""
+
+    def scenario(self) -> Scenario:
+        """The case as a scenario."""
+        workload = Workload(messages=self.messages, interval=self.interval_ms, payload=self.payload, settle=self.settle_ms)
+        return Scenario(network=find(self.topology), sources=self.sources, faults=self.faults, workload=workload)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of a case."""
+
+    judgement: Judgement
+    trace: str
+    events: int
+
+
+def run(case: Case) -> Result:
+    """Simulate a case and judge it."""
+    scenario = case.scenario()
+    core = PROTOCOLS[case.protocol]
+    parameters = msgspec.convert(case.parameters, core.Parameters)
+    outcome = simulate(scenario, core, parameters, case.seed, heal_for_ms=case.heal_for_ms, sample_ms=SAMPLE_MS)
+    promise = core.promise(parameters, len(scenario.network.hosts))
+    connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
+    return Result(judge(history_of(outcome), promise, connectivity), outcome.world.trace_hash, outcome.world.events_done)
+
+
+def history_of(outcome: Outcome) -> Any:
+    """The history of a simulated run."""
+    events = ((host, e.at_ns, e.event, e.origin, e.sequence, e.details) for host, e in outcome.events)
+    return make(outcome.world.network.hosts, events, outcome.ended_ns, damage=())
+
+
+def load(path: Path) -> Case:
+    """A case from a file."""
+    try:
+        case = msgspec.json.decode(path.read_bytes(), type=Case)
+        case.scenario()
+    except OSError as error:
+        raise ScenarioError(f"case {path} cannot be read: {error.strerror}") from None
+    except (msgspec.MsgspecError, NetworkError) as error:
+        raise ScenarioError(f"case {path}: {error}") from None
+    return case

@@ -1,0 +1,110 @@
+"""One simulated run of a scenario: what happens when, and everything that can be known of it afterwards."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.results import Fault as FaultRecord
+from hostagent.core import Core
+from hostagent.events import Event
+from hostagent.memory import retained_items
+from hostagent.wire import COST_DSCP
+from scenarios import Scenario
+from scenarios.faults import Fault
+from simulator.faults import NS_PER_MS, FaultPlayer
+from simulator.host import SimulatedHost
+from simulator.pipe import HEADERS_BYTES, Pipe
+from simulator.world import Packet, World
+
+
+@dataclass
+class Outcome:
+    """Everything that a simulated run leaves."""
+
+    world: World
+    ended_ns: int
+    faults: list[FaultRecord]
+    unfired: list[Fault]
+    events: list[tuple[str, Event]] = field(default_factory=list)
+    """Host and event, in the order in which they happened."""
+    crossings: list[tuple[Any, ...]] = field(default_factory=list)
+    """Every packet on every link, if it was asked for: a row of the packets table, by `CROSSING`."""
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of every host."""
+        return {name: host.counters for name, host in self.world.hosts.items()}
+
+
+def simulate(
+    scenario: Scenario,
+    core: type[Core],
+    parameters: Any,
+    seed: int,
+    *,
+    heal_for_ms: float = 0.0,
+    sample_ms: float = 1000.0,
+    crossings: bool = False,
+) -> Outcome:
+    """Run a scenario in virtual time.
+
+    With `heal_for_ms`, all faults end with the settling time, and the run goes on for that long on a healthy network.
+    """
+    world = World(scenario.network, core, parameters, seed)
+    player = FaultPlayer(world, scenario.faults)
+    outcome = Outcome(world, 0, player.records, [])
+    world.on_log = lambda host, event: outcome.events.append((host, event))
+    if crossings:
+        kinds = {kind: number for number, kind in enumerate(core.messages)}
+        world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(
+            _row(at_ns, pipe, packet, core.number, kinds[type(packet.message)])
+        )
+    for host in world.hosts.values():
+        host.start()
+    _sample(world, round(sample_ms * NS_PER_MS))
+    last_ms = _plan_broadcasts(scenario, world)
+    world.run(round((max(last_ms, scenario.last_fault_ms) + scenario.workload.settle) * NS_PER_MS))
+    outcome.unfired = player.unfired
+    if heal_for_ms:
+        player.heal_everything()
+        world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
+    outcome.ended_ns = world.now_ns
+    return outcome
+
+
+CROSSING = (
+    *("link", "source", "target", "expensive", "at_ns", "sender", "destination", "dscp", "bytes"),
+    *("protocol", "kind", "purpose", "packet", "group", "origin", "sequence"),
+)
+"""The columns of a crossing, named as in the packets table."""
+
+
+def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int, kind: int) -> tuple[Any, ...]:
+    message = packet.message
+    dscp = COST_DSCP if packet.expensive else 0
+    return (
+        *(pipe.name, pipe.source, pipe.target, pipe.expensive, at_ns, packet.sender, packet.destination, dscp),
+        *(packet.size + HEADERS_BYTES, protocol, kind, packet.purpose.name.lower(), packet.number),
+        *(message.group, message.origin, message.sequence),
+    )
+
+
+def _plan_broadcasts(scenario: Scenario, world: World) -> float:
+    """Plan every broadcast; when the last one is due."""
+    at_ms = 0.0
+    for number, source, payload in scenario.broadcasts():
+        at_ms = number * scenario.workload.interval
+        host = world.hosts[source]
+        world.after(round(at_ms * NS_PER_MS), host.do, host.broadcast, payload)
+    return at_ms
+
+
+def _sample(world: World, every_ns: int) -> None:
+    """Have every host say from time to time how much it sent and how much it keeps, as a real agent does."""
+    for host in world.hosts.values():
+        if host.alive:
+            _sample_host(world, host)
+    world.after(every_ns, _sample, world, every_ns)
+
+
+def _sample_host(world: World, host: SimulatedHost) -> None:
+    world.log(host, "sample", details={"sent": host.counters["sent"], "items": retained_items(host.core)})

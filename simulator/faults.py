@@ -1,0 +1,161 @@
+"""Faults in virtual time: all of the vocabulary, at a time or when something happens."""
+
+from dataclasses import replace
+from typing import Any
+
+from analysis.results import Fault as FaultRecord
+from scenarios import faults as vocabulary
+from scenarios.faults import Fault, Trigger, link_named, name_of, steps, trunks
+from simulator.host import SimulatedHost
+from simulator.world import World
+
+NS_PER_MS = 1_000_000
+
+
+class FaultPlayer:
+    """Injects faults into a world and keeps the record of what was injected."""
+
+    def __init__(self, world: World, faults: tuple[Fault, ...]) -> None:
+        self._world = world
+        self._pulled: set[str] = set()
+        self._stopped: set[str] = set()
+        self._at_door: list[_AtDoor] = []
+        self._waiting = [_Waiting(fault, fault.when) for fault in faults if fault.when is not None]
+        self.records: list[FaultRecord] = []
+        world.at_door = self._copies
+        if self._waiting:
+            world.on_event = self._notice
+        for fault in faults:
+            if fault.at_ms is not None:
+                world.after(round(fault.at_ms * NS_PER_MS), self.inject, fault)
+
+    @property
+    def unfired(self) -> list[Fault]:
+        """The faults whose trigger never came."""
+        return [waiting.fault for waiting in self._waiting]
+
+    def inject(self, fault: Fault) -> None:
+        """Let a fault happen now, or step by step from now on."""
+        for offset_ms, step in steps(fault, self._world.network):
+            if offset_ms:
+                self._world.after(round(offset_ms * NS_PER_MS), self._apply, step)
+            else:
+                self._apply(step)
+
+    def heal_everything(self) -> None:
+        """End everything that goes wrong: links are up and lose nothing, switches, controller and hosts are up, nobody waits."""
+        self._waiting.clear()
+        self._at_door.clear()
+        self._world.on_event = None
+        self._apply(vocabulary.ControllerStart())
+        for switch in sorted(self._stopped):
+            self._apply(vocabulary.SwitchStart(switch=switch))
+        self._apply(vocabulary.Heal())
+        for name, host in self._world.hosts.items():
+            if not host.alive:
+                self._apply(vocabulary.Restart(host=name))
+            self._apply(vocabulary.Resume(host=name))
+        for pipe in self._world.pipes.values():
+            pipe.change(replace(pipe.properties, loss=0.0, burst=1.0, duplicate=0.0, reorder=0.0))
+
+    def _notice(self, host: str, event: str, origin: str, sequence: int) -> None:
+        for waiting in [waiting for waiting in self._waiting if waiting.trigger.fits(host, event, origin, sequence)]:
+            waiting.left -= 1
+            if waiting.left == 0:
+                self._waiting.remove(waiting)
+                if waiting.trigger.after_ms:
+                    self._world.after(round(waiting.trigger.after_ms * NS_PER_MS), self.inject, waiting.fault)
+                else:
+                    self.inject(waiting.fault)
+
+    def _apply(self, fault: Fault) -> None:
+        self._do(fault)
+        now_ns = self._world.now_ns
+        record = FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=now_ns, applied_ns=now_ns, details=fault.details)
+        self.records.append(record)
+
+    def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
+        world = self._world
+        match fault:
+            case vocabulary.LinkDown(link=link):
+                self._pulled.add(link_named(world.network, link).name)
+                self._settle_links()
+            case vocabulary.LinkUp(link=link):
+                self._pulled.discard(link_named(world.network, link).name)
+                self._settle_links()
+            case vocabulary.LinkChange():
+                self._change_link(fault)
+            case vocabulary.Heal():
+                self._pulled.clear()
+                for trunk in trunks(world.network):
+                    for pair in ((trunk.a, trunk.b), (trunk.b, trunk.a)):
+                        world.pipes[pair].change(trunk)
+                self._settle_links()
+            case vocabulary.SwitchStop(switch=switch):
+                self._stopped.add(switch)
+                self._settle_links()
+            case vocabulary.SwitchStart(switch=switch):
+                self._stopped.discard(switch)
+                self._settle_links()
+            case vocabulary.ControllerStop():
+                world.controller_alive = False
+            case vocabulary.ControllerStart():
+                world.controller_alive = True
+                world.reroute()
+            case vocabulary.Crash(host=host):
+                world.hosts[host].crash()
+            case vocabulary.Restart(host=host, storage=storage):
+                if storage == "lost" and not world.hosts[host].alive:
+                    world.hosts[host].lose_storage()
+                world.hosts[host].start()
+            case vocabulary.Pause(host=host):
+                world.hosts[host].pause()
+            case vocabulary.Resume(host=host):
+                world.hosts[host].resume()
+            case vocabulary.Clock(host=host, offset_ms=offset_ms, drift_ppm=drift_ppm):
+                world.hosts[host].set_clock(round(offset_ms * NS_PER_MS), 1 + drift_ppm / 1e6)
+            case vocabulary.DropMessage(host=host, kind=kind, nth=nth):
+                self._at_door.append(_AtDoor(host, kind, nth, copies=0))
+            case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
+                self._at_door.append(_AtDoor(host, kind, nth, copies=2))
+
+    def _settle_links(self) -> None:
+        """A link is up unless it is pulled or a switch at its end is stopped."""
+        world = self._world
+        for link in world.network.links:
+            up = link.name not in self._pulled and link.a not in self._stopped and link.b not in self._stopped
+            if world.pipes[link.a, link.b].up != up:
+                world.set_link(link.a, link.b, up=up)
+
+    def _change_link(self, fault: vocabulary.LinkChange) -> None:
+        link = link_named(self._world.network, fault.link)
+        for source, target in ((link.a, link.b), (link.b, link.a)):
+            if fault.towards in {"", target}:
+                pipe = self._world.pipes[source, target]
+                pipe.change(replace(pipe.properties, **fault.properties))
+
+    def _copies(self, host: SimulatedHost, message: Any) -> int:
+        """How often a message that has reached a host is received: usually once."""
+        for waiting in self._at_door:
+            if waiting.host == host.host and waiting.kind == type(message).__name__:
+                waiting.left -= 1
+                if waiting.left == 0:
+                    self._at_door.remove(waiting)
+                    return waiting.copies
+        return 1
+
+
+class _Waiting:
+    """A fault that waits for its trigger."""
+
+    def __init__(self, fault: Fault, trigger: Trigger) -> None:
+        self.fault = fault
+        self.trigger = trigger
+        self.left = trigger.nth
+
+
+class _AtDoor:
+    """A message that is to be dropped or duplicated at a host's door."""
+
+    def __init__(self, host: str, kind: str, nth: int, copies: int) -> None:
+        self.host, self.kind, self.left, self.copies = host, kind, nth, copies

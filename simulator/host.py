@@ -1,0 +1,161 @@
+"""A host in virtual time: the environment of one protocol core.
+
+It keeps the promises of `hostagent.core.Environment`: what a call stored, logged and delivered takes effect as a whole when the call
+ends, and then the datagrams leave, one by one. A crash may come between two datagrams, and at no other place.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from hostagent.core import Core, Environment
+from hostagent.messages import Message, Purpose
+
+if TYPE_CHECKING:
+    from simulator.world import World
+
+NS_PER_S: Final = 1_000_000_000
+# A key that no core uses, as in the agent: the number of the last message broadcast here.
+_LAST_BROADCAST: Final = "agent/last broadcast"
+
+
+class SimulatedHost(Environment):
+    """One host: its core, clock, timers and storage. A crash and a restart make a new core in the same host."""
+
+    def __init__(self, world: "World", name: str, core: type[Core], parameters: Any) -> None:
+        self.host = name
+        self.hosts = world.network.hosts
+        self.number = world.network.numbers[name]
+        self._world = world
+        self._core_type = core
+        self._parameters = parameters
+        self._peers = tuple(host for host in self.hosts if host != name)
+        self.storage: dict[str, Any] = {}
+        self.counters = dict.fromkeys(world.counter_names, 0)
+        self.incarnation = 0
+        self.alive = False
+        self._paused: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
+        self._offset_ns, self._rate, self._set_ns = 0, 1.0, 0
+        self._packet = 0
+        self._outbox: list[tuple[str, Message, Purpose]] = []
+        self._timers: dict[str, int] = {}
+        self._timer_serial = 0
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """Every other host."""
+        return self._peers
+
+    def start(self) -> None:
+        """Start the agent, or start it again with what the storage kept."""
+        if self.alive:
+            return
+        self.alive = True
+        self.incarnation += 1
+        self._packet = self.incarnation << 32
+        self.random = Random(f"{self._world.seed}/{self.host}/{self.incarnation}")  # noqa: S311 - repeatable, not secret
+        self.core = self._core_type(self, self._parameters)
+        self._world.log(self, "start", details={"incarnation": self.incarnation})
+        self.core.on_start(self.storage)
+        self._leave()
+
+    def crash(self) -> None:
+        """Die at once: timers, unsent datagrams and everything that was not stored are gone."""
+        self.alive = False
+        self._paused = None
+        self._timers.clear()
+        self._outbox.clear()
+
+    def lose_storage(self) -> None:
+        """Forget everything that was stored."""
+        self.storage.clear()
+
+    def pause(self) -> None:
+        """Stand still; what happens meanwhile waits."""
+        if self.alive and self._paused is None:
+            self._paused = []
+
+    def resume(self) -> None:
+        """Go on, with what has waited."""
+        waiting, self._paused = self._paused or [], None
+        for call, arguments in waiting:
+            self.do(call, *arguments)
+
+    def set_clock(self, offset_ns: int, rate: float) -> None:
+        """Put the clock off by so much, and let it run at this rate from now on."""
+        self._offset_ns, self._rate, self._set_ns = offset_ns, rate, self._world.now_ns
+
+    def do(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Let something happen to this host, now or when it is no longer paused."""
+        if not self.alive:
+            return
+        if self._paused is not None:
+            self._paused.append((call, arguments))
+            return
+        call(*arguments)
+        self._leave()
+
+    def broadcast(self, payload: bytes) -> None:
+        """Number a message of the application, durably, and hand it to the core."""
+        sequence = self.storage.get(_LAST_BROADCAST, 0) + 1
+        self.storage[_LAST_BROADCAST] = sequence
+        self.counters["broadcast"] += 1
+        self._world.log(self, "broadcast", self.host, sequence)
+        self.core.on_broadcast(sequence, payload)
+
+    def receive(self, sender: str, message: Message, expensive: bool) -> None:
+        """A datagram has arrived."""
+        self.counters["received"] += 1
+        self.core.on_message(sender, message, expensive)
+
+    def now(self) -> float:
+        """This host's own clock."""
+        since_ns = self._world.now_ns - self._set_ns
+        return (self._set_ns + self._offset_ns + since_ns * self._rate) / NS_PER_S
+
+    def send(self, to: str, message: Message, purpose: Purpose) -> None:
+        """Queue a datagram; it leaves when the call ends."""
+        self._outbox.append((to, message, purpose))
+
+    def set_timer(self, name: str, after_s: float) -> None:
+        """Set or move a timer, by this host's own clock."""
+        self._timer_serial += 1
+        self._timers[name] = self._timer_serial
+        after_ns = round(after_s * NS_PER_S / self._rate)
+        self._world.after(after_ns, self.do, self._fire, name, self._timer_serial)
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget a timer."""
+        self._timers.pop(name, None)
+
+    def _fire(self, name: str, serial: int) -> None:
+        if self._timers.get(name) == serial:
+            del self._timers[name]
+            self.core.on_timer(name)
+
+    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:  # noqa: ARG002 - the log is the application
+        """Log the delivery."""
+        self.counters["delivered"] += 1
+        self._world.log(self, "deliver", origin, sequence)
+
+    def store(self, key: str, value: object) -> None:
+        """Keep a value as storage would give it back: encoded, so that nothing is shared with the core."""
+        if value is None:
+            self.storage.pop(key, None)
+        else:
+            self.storage[key] = msgspec.to_builtins(value)
+
+    def trace(self, event: str, **details: object) -> None:
+        """Log an event of the protocol."""
+        self._world.log(self, event, details=details)
+
+    def _leave(self) -> None:
+        """Let the datagrams leave, one by one; a trigger may crash the host between two."""
+        outbox, self._outbox = self._outbox, []
+        for to, message, purpose in outbox:
+            if not self.alive:
+                return
+            self._packet += 1
+            self._world.transmit(self, to, message, purpose, self._packet)

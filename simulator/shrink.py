@@ -1,0 +1,62 @@
+"""A failing case made small: fewer faults, fewer messages, simpler links, as long as the same promise is broken."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.checks import Judgement
+from hostagent.promises import Guarantee
+from simulator.cases import Case, run
+from topologies import find
+
+# Simulations tried before a case is taken to be as small as it gets.
+MOST_TRIES = 400
+
+
+def broken(judgement: Judgement) -> frozenset[Guarantee]:
+    """The promises that a run broke."""
+    return frozenset(guarantee for guarantee, finding in judgement.findings.items() if finding.verdict == "violated")
+
+
+def shrink(case: Case) -> Case:
+    """The smallest case found that breaks one of the promises that this one breaks."""
+    wanted = broken(run(case).judgement)
+    tries = MOST_TRIES
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        for candidate in _smaller(case):
+            tries -= 1
+            if tries < 0:
+                return case
+            if broken(run(candidate).judgement) & wanted:
+                case, shrinking = candidate, True
+                break
+    return case
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    """Cases with something less, the largest steps first."""
+    count = len(case.faults)
+    size = count
+    while size:
+        for start in range(0, count, size):
+            yield msgspec.structs.replace(case, faults=(*case.faults[:start], *case.faults[start + size :]))
+        size //= 2
+    for messages in dict.fromkeys((1, case.messages // 2, case.messages - 1)):
+        if 1 <= messages < case.messages:
+            yield msgspec.structs.replace(case, messages=messages)
+    if len(case.sources) > 1:
+        yield from (msgspec.structs.replace(case, sources=(source,)) for source in case.sources)
+    yield from (msgspec.structs.replace(case, topology=topology) for topology in _simpler(case.topology))
+
+
+def _simpler(topology: str) -> Iterator[str]:
+    """The topology without one of the impairments of its links."""
+    name, _, options = topology.partition(":")
+    words = options.split(",")
+    for number, word in enumerate(words):
+        if word.partition("=")[0] in {"loss", "burst", "duplicate", "reorder", "delay", "bandwidth", "queue"}:
+            simpler = f"{name}:{','.join((*words[:number], *words[number + 1 :]))}"
+            find(simpler)
+            yield simpler

@@ -1,0 +1,193 @@
+"""Random cases from one number each. Every kind of fault is on or off for a whole case, so that rare combinations come up often.
+
+A case has a safety phase, in which everything goes wrong that was drawn, and then a liveness phase on a healed network, long enough for
+everything that the protocol promises to come true.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from hostagent.core import Core
+from hostagent.protocols import PROTOCOLS
+from scenarios import faults as vocabulary
+from scenarios.faults import AnyFault, Trigger, trunks
+from simulator.cases import Case
+from topologies import Network, find
+
+# How many faults of a kind a case has, and how long each lasts at the most.
+MOST_OF_A_KIND = 3
+LONGEST_MS = 3000.0
+# One case in this many may hold what the protocol does not claim to survive.
+BEYOND_ONE_IN = 5
+
+
+class _Draw:
+    """The choices of one case."""
+
+    def __init__(self, random: Random, network: Network, duration_ms: float, core: type[Core]) -> None:
+        self.random = random
+        self.network = network
+        self.duration_ms = duration_ms
+        self.core = core
+
+    def moment(self) -> float:
+        """An instant in the safety phase, in whole milliseconds."""
+        return float(self.random.randrange(round(self.duration_ms)))
+
+    def span(self) -> float:
+        """How long a fault lasts: short ones are as likely as long ones."""
+        return float(round(LONGEST_MS ** self.random.random()))
+
+    def host(self) -> str:
+        """Any host."""
+        return self.random.choice(self.network.hosts)
+
+    def link(self) -> str:
+        """Any link between switches."""
+        return self.random.choice(trunks(self.network)).name
+
+
+def _link_down(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms, link = draw.moment(), draw.link()
+    yield vocabulary.LinkDown(at_ms=at_ms, link=link)
+    yield vocabulary.LinkUp(at_ms=at_ms + draw.span(), link=link)
+
+
+def _flap(draw: _Draw) -> Iterator[AnyFault]:
+    times = draw.random.randint(2, 5)
+    yield vocabulary.Flap(at_ms=draw.moment(), link=draw.link(), times=times, down_ms=draw.span() / 5, up_ms=draw.span() / 5)
+
+
+def _link_change(draw: _Draw) -> Iterator[AnyFault]:
+    link = draw.link()
+    a, _, b = link.partition("-")
+    towards = draw.random.choice(("", a, b))
+    at_ms = draw.moment()
+    loss = draw.random.choice((0.1, 0.5, 0.9, 1.0))
+    yield vocabulary.LinkChange(at_ms=at_ms, link=link, towards=towards, loss=loss, duplicate=draw.random.choice((0.0, 0.3)))
+    yield vocabulary.LinkChange(at_ms=at_ms + draw.span(), link=link, towards=towards, loss=0.0, duplicate=0.0)
+
+
+def _partition(draw: _Draw) -> Iterator[AnyFault]:
+    side = tuple(switch for switch in draw.network.switches if draw.random.random() < 0.5)
+    at_ms = draw.moment()
+    yield vocabulary.Partition(at_ms=at_ms, sides=(side,))
+    yield vocabulary.Heal(at_ms=at_ms + draw.span())
+
+
+def _switch_stop(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms, switch = draw.moment(), draw.random.choice(draw.network.switches)
+    yield vocabulary.SwitchStop(at_ms=at_ms, switch=switch)
+    yield vocabulary.SwitchStart(at_ms=at_ms + draw.span(), switch=switch)
+
+
+def _controller_stop(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms = draw.moment()
+    yield vocabulary.ControllerStop(at_ms=at_ms)
+    yield vocabulary.ControllerStart(at_ms=at_ms + draw.span())
+
+
+def _crash(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms, host = draw.moment(), draw.host()
+    yield vocabulary.Crash(at_ms=at_ms, host=host)
+    yield vocabulary.Restart(at_ms=at_ms + draw.span(), host=host)
+
+
+def _crash_while_sending(draw: _Draw) -> Iterator[AnyFault]:
+    host = draw.host()
+    nth = draw.random.randint(1, 2 * len(draw.network.hosts))
+    yield vocabulary.Crash(when=Trigger("send", host=host, nth=nth), host=host)
+    yield vocabulary.Restart(at_ms=draw.duration_ms, host=host)
+
+
+def _restart_lost(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms, host = draw.moment(), draw.host()
+    yield vocabulary.Crash(at_ms=at_ms, host=host)
+    yield vocabulary.Restart(at_ms=at_ms + draw.span(), host=host, storage="lost")
+
+
+def _pause(draw: _Draw) -> Iterator[AnyFault]:
+    at_ms, host = draw.moment(), draw.host()
+    yield vocabulary.Pause(at_ms=at_ms, host=host)
+    yield vocabulary.Resume(at_ms=at_ms + draw.span(), host=host)
+
+
+def _clock(draw: _Draw) -> Iterator[AnyFault]:
+    offset_ms, drift_ppm = draw.random.uniform(-5000, 5000), draw.random.uniform(-100_000, 100_000)
+    yield vocabulary.Clock(at_ms=draw.moment(), host=draw.host(), offset_ms=offset_ms, drift_ppm=drift_ppm)
+
+
+def _at_door(kind: type[vocabulary.DropMessage | vocabulary.DuplicateMessage]) -> Callable[[_Draw], Iterator[AnyFault]]:
+    def draw_one(draw: _Draw) -> Iterator[AnyFault]:
+        message = draw.random.choice(draw.core.messages).__name__
+        yield kind(at_ms=draw.moment(), host=draw.host(), kind=message, nth=draw.random.randint(1, 5))
+
+    return draw_one
+
+
+KINDS: dict[str, Callable[[_Draw], Iterator[AnyFault]]] = {
+    "link-down": _link_down,
+    "flap": _flap,
+    "link-change": _link_change,
+    "partition": _partition,
+    "switch-stop": _switch_stop,
+    "controller-stop": _controller_stop,
+    "crash": _crash,
+    "crash-while-sending": _crash_while_sending,
+    "restart-lost": _restart_lost,
+    "pause": _pause,
+    "clock": _clock,
+    "drop-message": _at_door(vocabulary.DropMessage),
+    "duplicate-message": _at_door(vocabulary.DuplicateMessage),
+}
+"""Every kind of trouble that a case can have, beside what its links do by themselves."""
+
+_LINK_OPTIONS = {
+    "loss": ("1%", "10%", "30%"),
+    "burst": ("3", "10"),
+    "duplicate": ("1%", "20%"),
+    "reorder": ("5%", "30%"),
+    "delay": ("1ms", "20ms", "200ms"),
+    "bandwidth": ("200kbit", "1mbit", "10mbit"),
+    "queue": ("2", "20"),
+}
+"""What the expensive links do by themselves, each on or off for a whole case."""
+
+
+def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = None) -> tuple[Case, frozenset[str]]:
+    """The case of a number, and the kinds of trouble that are on in it."""
+    random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret
+    core = PROTOCOLS[protocol]
+    topology, link_kinds = _draw_topology(random)
+    network = find(topology)
+    messages, interval_ms = random.randint(1, 20), float(random.choice((1, 10, 50)))
+    draw = _Draw(random, network, messages * interval_ms + random.choice((100.0, 2000.0)), core)
+    beyond = random.randrange(BEYOND_ONE_IN) == 0
+    on = [kind for kind in KINDS if random.random() < 0.4 and (beyond or kind not in core.beyond)]
+    drawn = [fault for kind in on for _ in range(random.randint(1, MOST_OF_A_KIND)) for fault in KINDS[kind](draw)]
+    promise = core.promise(core.Parameters(**(parameters or {})), len(network.hosts))
+    case = Case(
+        protocol=protocol,
+        seed=seed,
+        topology=topology,
+        sources=tuple(random.sample(network.hosts, k=random.randint(1, min(3, len(network.hosts))))),
+        messages=messages,
+        interval_ms=interval_ms,
+        settle_ms=500.0,
+        heal_for_ms=1.5 * promise.patience_ms + 10_000,
+        faults=tuple(drawn),
+        parameters=parameters or {},
+        beyond=any(kind in core.beyond for kind in on),
+    )
+    return case, frozenset((*on, *link_kinds))
+
+
+def _draw_topology(random: Random) -> tuple[str, list[str]]:
+    """A small network, written as on the command line, and the impairments that its expensive links have."""
+    options = {kind: random.choice(values) for kind, values in _LINK_OPTIONS.items() if random.random() < 0.3}
+    if random.random() < 0.5:
+        shape = random.choice(("line", "ring", "star", "mesh"))
+        text = f"clusters:k={random.randint(2, 4)},size={random.randint(1, 3)},shape={shape}"
+    else:
+        text = f"grid:rows=2,cols={random.randint(1, 3)},hosts={random.randint(1, 2)}"
+    return ",".join([text, *(f"{kind}={value}" for kind, value in options.items())]), list(options)

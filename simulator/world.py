@@ -1,0 +1,197 @@
+"""The network in virtual time: a heap of events, packets that hop from switch to switch, and faults.
+
+Everything follows from one seed. Events at the same instant happen in the order in which they were planned. Routing is the controller's
+own function; after a change of a link it takes `REROUTING_NS` until the new routes are in force, and packets follow the old ones.
+"""
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from copy import copy
+from random import Random
+from typing import Any, Final
+
+from controller.routes import Port, every_port, routes
+from hostagent.core import Core
+from hostagent.counters import NAMES
+from hostagent.events import Event
+from hostagent.messages import Message, Purpose
+from hostagent.wire import Codec
+from simulator.host import SimulatedHost
+from simulator.pipe import Pipe
+from topologies import Network
+
+# What a controller on two cores was seen to take for a grid of 16 switches.
+REROUTING_NS: Final = 20_000_000
+# A packet that has come this far goes in circles, while routes change.
+MOST_HOPS: Final = 255
+
+
+class Packet:
+    """A datagram on its way."""
+
+    __slots__ = ("destination", "expensive", "hops", "last", "message", "number", "purpose", "sender", "size")
+
+    def __init__(
+        self, sender: str, destination: str, last: str, message: Message, purpose: Purpose, number: int, size: int
+    ) -> None:
+        self.sender = sender
+        self.destination = destination
+        self.last = last
+        self.message = message
+        self.purpose = purpose
+        self.number = number
+        self.size = size
+        self.expensive = False
+        self.hops = 0
+
+
+class World:
+    """Hosts, pipes and events of one simulated run."""
+
+    counter_names = (*NAMES, "overflowed", "unreachable", "no_route")
+
+    def __init__(self, network: Network, core: type[Core], parameters: Any, seed: int) -> None:
+        self.network = network
+        self.seed = seed
+        self.now_ns = 0
+        self.events_done = 0
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = 0
+        self._random = Random(f"{seed}/network")  # noqa: S311 - repeatable, not secret
+        self._trace = hashlib.sha256()
+        self._codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
+        self.pipes = {
+            (source, link.other(source)): Pipe(link, source, self._random)
+            for link in network.links
+            for source in (link.a, link.b)
+        }
+        self._last_switch = {host: network.access_switch(host) for host in network.hosts}
+        self._up = every_port(network)
+        self._routes = routes(network, self._up)
+        self.controller_alive = True
+        self.hosts = {host: SimulatedHost(self, host, core, parameters) for host in network.hosts}
+        self.on_event: Callable[[str, str, str, int], None] | None = None
+        self.on_log: Callable[[str, Event], None] | None = None
+        self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
+        self.at_door: Callable[[SimulatedHost, Message], int] = lambda _host, _message: 1
+        self.vanished: Counter[str] = Counter()
+
+    def after(self, delay_ns: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Plan an event."""
+        self._serial += 1
+        heapq.heappush(self._heap, (self.now_ns + delay_ns, self._serial, call, arguments))
+
+    def run(self, until_ns: int) -> None:
+        """Let everything happen that is due until then."""
+        heap = self._heap
+        while heap and heap[0][0] <= until_ns:
+            self.now_ns, _, call, arguments = heapq.heappop(heap)
+            self.events_done += 1
+            call(*arguments)
+        self.now_ns = until_ns
+
+    @property
+    def trace_hash(self) -> str:
+        """One number for everything that was logged, sent and received: the same seed gives the same."""
+        return self._trace.hexdigest()
+
+    def log(
+        self, host: SimulatedHost, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None
+    ) -> None:
+        """A line in a host's event log."""
+        self._trace.update(f"{self.now_ns} {host.host} {event} {origin} {sequence} {details}\n".encode())
+        if self.on_log is not None:
+            self.on_log(host.host, Event(at_ns=self.now_ns, event=event, origin=origin, sequence=sequence, details=details or {}))
+        if self.on_event is not None:
+            self.on_event(host.host, event, origin, sequence)
+
+    def transmit(self, host: SimulatedHost, to: str, message: Message, purpose: Purpose, number: int) -> None:
+        """A datagram leaves its host."""
+        size = len(self._codec.encode(host.number, number, message, purpose, self.now_ns))
+        host.counters["sent"] += 1
+        host.counters[_SENT[purpose]] += 1
+        self._trace.update(b"%d %d %d\n" % (self.now_ns, number, size))
+        packet = Packet(host.host, to, self._last_switch[to], message, purpose, number, size)
+        self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
+        if self.on_event is not None:
+            self.on_event(host.host, "send", message.origin, message.sequence)
+
+    def _cross(self, packet: Packet, pipe: Pipe) -> None:
+        """Send a packet over one pipe, and as far as it gets without delay."""
+        while True:
+            arrivals = pipe.offer(self.now_ns, packet.size)
+            if not arrivals:
+                self.vanished["cut" if not pipe.up else "dropped"] += 1
+                return
+            packet.expensive |= pipe.expensive
+            if self.on_crossing is not None:
+                self.on_crossing(self.now_ns, pipe, packet)
+            if arrivals != (self.now_ns,):
+                for at_ns in arrivals:
+                    # From here on a duplicate goes its own way.
+                    self.after(at_ns - self.now_ns, self._arrive, copy(packet), pipe, pipe.epoch)
+                return
+            following = self._next_pipe(packet, pipe.target)
+            if following is None:
+                return
+            pipe = following
+
+    def _arrive(self, packet: Packet, pipe: Pipe, epoch: int) -> None:
+        if pipe.epoch != epoch:
+            pipe.counts.carried -= 1
+            pipe.counts.cut += 1
+            self.vanished["cut"] += 1
+            return
+        following = self._next_pipe(packet, pipe.target)
+        if following is not None:
+            self._cross(packet, following)
+
+    def _next_pipe(self, packet: Packet, node: str) -> Pipe | None:
+        """Where a packet goes from a node; nowhere if it has arrived, or if the switch has no flow for it."""
+        if node == packet.destination:
+            self._into_host(packet)
+            return None
+        packet.hops += 1
+        following = packet.destination if node == packet.last else self._routes.trees[packet.last].get(node)
+        if following is None or packet.hops > MOST_HOPS:
+            self.vanished["no route"] += 1
+            return None
+        return self.pipes[node, following]
+
+    def _into_host(self, packet: Packet) -> None:
+        host = self.hosts[packet.destination]
+        self._trace.update(b"%d %d\n" % (self.now_ns, packet.number))
+        if not host.alive:
+            host.counters["unreachable"] += 1
+            return
+        for _ in range(self.at_door(host, packet.message)):
+            host.do(host.receive, packet.sender, packet.message, packet.expensive)
+
+    def set_link(self, a: str, b: str, *, up: bool) -> None:
+        """Pull a link or plug it in; the routes follow later."""
+        for source, target in ((a, b), (b, a)):
+            pipe = self.pipes[source, target]
+            if up:
+                pipe.up = True
+            elif pipe.up:
+                pipe.pull()
+        self.after(REROUTING_NS, self.reroute)
+
+    def reroute(self) -> None:
+        """Compute the routes over the links that are up, if there is a controller to do it."""
+        if not self.controller_alive:
+            return
+        up = frozenset(
+            Port(switch, number)
+            for switch, ports in self.network.ports.items()
+            for neighbour, number in ports.items()
+            if self.pipes[switch, neighbour].up
+        )
+        if up != self._up:
+            self._routes = routes(self.network, up, self._routes)
+            self._up = up
+
+
+_SENT: Final = {purpose: f"sent_{purpose.name.lower()}" for purpose in Purpose}

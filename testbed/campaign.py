@@ -1,0 +1,100 @@
+"""Campaigns: thousands of random cases in virtual time, spread over Spark, each with a verdict; failures are shrunk and kept as files."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from simulator.cases import Case, run
+from simulator.shrink import broken, shrink
+from simulator.swarm import draw_case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Cases in one Spark job: enough to keep two cores busy for a few seconds, little enough for the bar to move.
+BATCH = 200
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What became of one case, as a worker reports it."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    beyond: bool
+    verdict: str
+    broken: tuple[str, ...]
+    reason: str
+    trace: str
+    events: int
+
+
+@dataclass
+class Tally:
+    """The sums of a campaign so far."""
+
+    cases: int = 0
+    events: int = 0
+    within: Counter[str] = field(default_factory=Counter)
+    """Verdicts of cases within the protocol's assumptions."""
+    beyond: Counter[str] = field(default_factory=Counter)
+    """Verdicts of cases beyond them."""
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+    """Pairs of kinds of trouble that were on in the same case."""
+    failures: list[Line] = field(default_factory=list)
+    """Violations within the assumptions."""
+    lost_beyond: Counter[str] = field(default_factory=Counter)
+    """The promises broken beyond the assumptions."""
+
+    def add(self, line: Line) -> None:
+        """Count a case."""
+        self.cases += 1
+        self.events += line.events
+        self.pairs |= set(itertools.combinations(sorted(line.kinds), 2))
+        (self.beyond if line.beyond else self.within)[line.verdict] += 1
+        if line.beyond:
+            self.lost_beyond.update(line.broken)
+        elif line.verdict == "violated":
+            self.failures.append(line)
+
+
+def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
+    """Draw the case of a seed, simulate and judge it."""
+    case, kinds = draw_case(protocol, seed, parameters)
+    result = run(case)
+    judgement = result.judgement
+    return Line(
+        seed=seed,
+        kinds=tuple(sorted(kinds)),
+        beyond=case.beyond,
+        verdict=str(judgement.verdict),
+        broken=tuple(sorted(broken(judgement))),
+        reason=judgement.reasons[0] if judgement.reasons else "",
+        trace=result.trace,
+        events=result.events,
+    )
+
+
+def lines(spark: "SparkSession", protocol: str, seeds: Sequence[int], parameters: dict[str, Any]) -> Iterator[Line]:
+    """The results of many seeds, worked out by Spark, batch by batch."""
+    slices = spark.sparkContext.defaultParallelism
+
+    def work(part: Iterable[int]) -> Iterator[bytes]:
+        for seed in part:
+            yield msgspec.json.encode(run_seed(protocol, seed, parameters))
+
+    for batch in (seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)):
+        for line in spark.sparkContext.parallelize(batch, slices).mapPartitions(work).collect():
+            yield msgspec.json.decode(line, type=Line)
+
+
+def keep(case: Case, out: Path) -> Path:
+    """Shrink a failing case and write it down; where."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{case.protocol}-{case.seed}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(shrink(case))) + b"\n")
+    return path

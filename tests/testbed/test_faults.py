@@ -1,0 +1,171 @@
+"""Every fault of the vocabulary on a real network, in runs as short as they can be."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from scenarios import Scenario, Workload
+from scenarios import faults as vocabulary
+from scenarios.faults import Trigger
+from testbed import runner
+from testbed.doctor import Machine
+from testbed.errors import CannotRun
+from testbed.faults import refuse_impossible
+from topologies import clusters
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
+
+
+class Finished:
+    """The result directory of a run."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.record = json.loads((directory / "run.json").read_text())
+        self.counters = json.loads((directory / "counters.json").read_text())
+        self.faults = [json.loads(line) for line in (directory / "faults.jsonl").read_text().splitlines()]
+        self.log = [json.loads(line) for line in (directory / "controller.jsonl").read_text().splitlines()]
+
+    def events(self, host, name):
+        lines = (self.directory / "events" / f"{host}.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def delivered(self, host):
+        return [event["sequence"] for event in self.events(host, "deliver")]
+
+
+@pytest.fixture
+def play(machine, tmp_path):
+    """Runs messages from h1 among three clusters in a ring, two hosts each, with faults."""
+
+    def run(*faults, protocol="basic", messages=5, interval=50.0, settle=1500.0, network=None):
+        workload = Workload(messages=messages, interval=interval, settle=settle, payload=64)
+        scenario = Scenario(network=network or clusters(3, 2, "ring"), faults=faults, workload=workload)
+        parameters = {"retry_ms": 100.0, "longest_retry_ms": 200.0} if protocol == "basic" else {}
+        runner.run(runner.Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run"), machine, lambda *_: None)
+        return Finished(tmp_path / "run")
+
+    return run
+
+
+def test_a_host_that_dies_between_two_datagrams_has_reached_exactly_the_hosts_before(play):
+    """The sender crashes after its third datagram: a strict subset has the message, chosen by trigger and not by luck."""
+    run = play(
+        vocabulary.Crash(when=Trigger("send", host="h1", nth=3), host="h1"), protocol="best-effort", messages=1, settle=300
+    )
+    assert [len(run.delivered(host)) for host in ("h2", "h3", "h4", "h5", "h6")] == [1, 1, 1, 0, 0]
+    assert run.record["problems"] == []
+    assert run.counters["h1"]["sent"] == 3
+
+
+def test_a_crashed_host_comes_back_with_its_storage_and_delivers_nothing_twice(play):
+    run = play(
+        vocabulary.Crash(when=Trigger("deliver", host="h3", sequence=2), host="h3"),
+        vocabulary.Restart(at_ms=600, host="h3"),
+        vocabulary.Pause(at_ms=100, host="h5"),
+        vocabulary.Resume(at_ms=500, host="h5"),
+    )
+    assert run.delivered("h3") == [1, 2, 3, 4, 5]
+    assert [event["details"]["incarnation"] for event in run.events("h3", "start")] == [1, 2]
+    assert sorted(run.delivered("h5")) == [1, 2, 3, 4, 5]
+    assert {fault["fault"] for fault in run.faults} == {"pause", "crash", "resume", "restart"}
+    assert run.record["problems"] == []
+
+
+def test_a_host_that_lost_its_storage_delivers_again_and_its_log_tells(play):
+    run = play(
+        vocabulary.Crash(at_ms=150, host="h3"),
+        vocabulary.Restart(at_ms=300, host="h3", storage="lost"),
+        vocabulary.Crash(at_ms=160, host="h1"),
+        vocabulary.Restart(at_ms=400, host="h1"),
+        interval=10,
+    )
+    assert [event["details"]["incarnation"] for event in run.events("h3", "start")] == [1, 2]
+    assert set(run.delivered("h3")) == {1, 2, 3, 4, 5}
+
+
+def test_messages_at_the_door_are_dropped_and_duplicated(play):
+    run = play(
+        vocabulary.DropMessage(at_ms=0, host="h4", kind="Copy", nth=2),
+        vocabulary.DuplicateMessage(at_ms=0, host="h5", kind="Copy", nth=1),
+        vocabulary.Clock(at_ms=0, host="h6", offset_ms=5000, drift_ppm=100_000),
+        protocol="best-effort",
+        settle=300,
+    )
+    assert run.counters["h4"]["refused_injected"] == 1
+    assert len(run.delivered("h4")) == 4
+    assert run.delivered("h5") == [1, 2, 3, 4, 5]
+    assert run.counters["h5"]["received"] == 5
+
+
+def test_one_way_loss_hits_one_way_and_is_counted_and_healed(play):
+    """The way from h1 to h3 crosses s1-s2; its acknowledgements come back the same way."""
+    run = play(
+        vocabulary.LinkChange(at_ms=0, link="s1-s2", towards="s2", loss=1.0),
+        vocabulary.Heal(at_ms=450),
+    )
+    drops = {(drop["source"], drop["target"]): drop["loss"] for drop in run.record["link_drops"]}
+    assert drops["s1", "s2"] > 0
+    assert Counter(drops.values())[0] == len(drops) - 1
+    healed = next(fault["applied_ns"] for fault in run.faults if fault["fault"] == "heal")
+    assert sorted(run.delivered("h3")) == [1, 2, 3, 4, 5]
+    assert min(event["at_ns"] for event in run.events("h3", "deliver")) > healed
+
+
+def test_links_flap_and_partitions_heal(play):
+    run = play(
+        vocabulary.Flap(at_ms=20, link="s2-s1", times=2, down_ms=50, up_ms=50),
+        vocabulary.Partition(at_ms=300, sides=(("s1",),)),
+        vocabulary.Heal(at_ms=900),
+        messages=12,
+        settle=2500,
+    )
+    pulled = Counter(fault["target"] for fault in run.faults if fault["fault"] == "link-down")
+    assert pulled == {"s2-s1": 2, "s1-s2": 1, "s3-s1": 1}
+    assert [fault["fault"] for fault in run.faults].count("link-up") == 2
+    assert all(sorted(run.delivered(host)) == list(range(1, 13)) for host in ("h2", "h3", "h5"))
+
+
+def test_a_switch_that_stops_takes_its_hosts_off_until_it_is_back(play):
+    run = play(vocabulary.SwitchStop(at_ms=0, switch="s2"), vocabulary.SwitchStart(at_ms=700, switch="s2"), settle=3000)
+    back = next(fault["asked_ns"] for fault in run.faults if fault["fault"] == "switch-start")
+    for host in ("h3", "h4"):
+        assert sorted(run.delivered(host)) == [1, 2, 3, 4, 5]
+        assert max(event["at_ns"] for event in run.events(host, "deliver")) > back
+    assert run.delivered("h5") == [1, 2, 3, 4, 5]
+
+
+def test_without_a_controller_nobody_reroutes(play):
+    run = play(
+        vocabulary.ControllerStop(at_ms=0),
+        vocabulary.LinkDown(at_ms=50, link="s1-s2"),
+        vocabulary.ControllerStart(at_ms=800),
+        interval=100,
+        settle=4000,
+    )
+    started = next(fault["asked_ns"] for fault in run.faults if fault["fault"] == "controller-start")
+    pulled = next(fault["applied_ns"] for fault in run.faults if fault["fault"] == "link-down")
+    late = [event["at_ns"] for event in run.events("h3", "deliver") if event["at_ns"] > pulled]
+    assert late
+    assert min(late) > started
+    assert sorted(run.delivered("h3")) == [1, 2, 3, 4, 5]
+
+
+def test_a_trigger_that_never_fires_is_a_problem_of_the_run(play):
+    run = play(vocabulary.LinkDown(when=Trigger("leader"), link="s1-s2"), messages=1, settle=200)
+    assert run.record["problems"] == ["the fault link-down s1-s2 never happened: its trigger did not fire"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (vocabulary.LinkChange(at_ms=0, link="s1-s2", delay_ms=5), "has no netem"),
+        (vocabulary.LinkChange(at_ms=0, link="s1-s2", duplicate=0.1), "for --on simulator"),
+        (vocabulary.LinkDown(when=Trigger("send", host="h1"), link="s1-s2"), "can wait for a send"),
+        (vocabulary.Crash(when=Trigger("send", host="h1"), host="h2"), "can wait for a send"),
+    ],
+)
+def test_what_this_engine_cannot_do_is_refused_by_name(fault, sentence):
+    with pytest.raises(CannotRun, match=sentence):
+        refuse_impossible((fault,), Machine((), kernel_datapath=False, netem=False))
