@@ -15,16 +15,17 @@ from typing import Final
 
 import msgspec
 
+from analysis.ground import timeline
 from analysis.inputs import RunInput
 from analysis.results import Capture, Fault
-from topologies.network import Network, components
+from topologies.network import Network
 
 # Packets under way when a link fails, and those sent before the controller has re-routed them, are lost to the failure. The longest
 # one-way delay and the slowest re-routing are both well below a second.
 REROUTING_NS: Final = 1_000_000_000
 FOR_EVER: Final = 2**63 - 1
 FOREIGN: Final = "foreign"
-_LINK_FAULTS: Final = ("link_down", "link_up")
+_UNDISTURBING: Final = frozenset({"clock", "drop-message", "duplicate-message"})
 
 
 class CaptureReport(msgspec.Struct, frozen=True):
@@ -129,21 +130,23 @@ def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
 
 
 def disturbances(network: Network, faults: Iterable[Fault]) -> tuple[tuple[int, int], ...]:
-    """The times, as disjoint intervals, in which failed links may explain that packets vanish.
+    """The times, as disjoint intervals, in which faults may explain that packets vanish.
 
-    That is a while around every change of a link, and all the time during which the links that are down cut the network in two.
+    That is a while around every change of a link, a switch, the controller or a host, and all the time during which routes join not all
+    hosts, because links are down or because nobody re-routes.
     """
-    down: set[str] = set()
     cut_since: int | None = None
     intervals = []
-    for fault in sorted((fault for fault in faults if fault.fault in _LINK_FAULTS), key=lambda fault: fault.asked_ns):
+    for at_ns, fault, ground in timeline(network, faults):
+        if fault.fault in _UNDISTURBING:
+            continue
         intervals.append((fault.asked_ns - REROUTING_NS, fault.applied_ns + REROUTING_NS))
-        (down.add if fault.fault == "link_down" else down.discard)(fault.target)
-        is_cut = max(components(network, lambda link: link.name not in down).values()) > 0
+        part_of = ground.parts(most_loss=1.0)  # The kernel counts what a lossy link drops, so loss explains itself.
+        is_cut = len({part_of[host] for host in network.hosts}) > 1
         if is_cut and cut_since is None:
-            cut_since = fault.asked_ns
+            cut_since = at_ns
         elif not is_cut and cut_since is not None:
-            intervals.append((cut_since, fault.applied_ns))
+            intervals.append((cut_since, at_ns))
             cut_since = None
     return _merge([*intervals, *([(cut_since, FOR_EVER)] if cut_since is not None else [])])
 
@@ -172,15 +175,16 @@ def _capture_differences(captures: Iterable[Capture], reports: Iterable[CaptureR
 def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[str]) -> Iterator[str]:
     """Each host's own account against its access link."""
     dropped = _dropped_out_of(run)
-    failed = {fault.target for fault in run.faults if fault.fault == "link_down"}
+    failed = {fault.target for fault in run.faults if fault.fault in {"link-down", "switch-stop"}}
     for host in run.network.hosts:
         counters = run.counters.get(host)
         if counters is None:
             yield f"{host} left no counters"
             continue
         sent, missing = counters.get("sent", 0), counters.get("sent", 0) - leaving[host]
-        access = run.network.link(host, run.network.access_switch(host)).name
-        if missing < 0 or (missing > dropped[host] and access not in failed):
+        switch = run.network.access_switch(host)
+        excused = not failed.isdisjoint({switch, run.network.link(host, switch).name})
+        if missing < 0 or (missing > dropped[host] and not excused):
             yield f"{host} says it sent {sent} datagrams, {leaving[host]} were seen leaving it and {dropped[host]} were dropped before that"
         received, refused, undelivered = counters.get("received", 0), _refused(counters), _undelivered(counters)
         if received + refused + undelivered != arriving[host]:

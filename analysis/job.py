@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analysis import plots, tables
 from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances
 from analysis.errors import AnalysisError
+from analysis.history import History
 from analysis.history import make as make_history
 from analysis.inputs import RunInput, load
 from analysis.scan import scan_captures, scan_events
@@ -97,9 +98,21 @@ def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
     return [collected.filter(pc.equal(collected["run"], number)).drop_columns("run") for number in range(len(runs))]
 
 
+def _history(run: RunInput, events: pa.Table) -> History:
+    """The history of a run from the table of its events, in which damaged logs have left a report."""
+    rows = events.to_pylist()
+    reports = (row["report"] for row in rows if row["report"] is not None)
+    happened = (
+        (row["host"], row["at_ns"], row["event"], row["origin"], row["sequence"], msgspec.json.decode(row["details"] or "{}"))
+        for row in rows
+        if row["report"] is None
+    )
+    return make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
+
+
 def _summary(run: RunInput, measured: Measured) -> Summary:
     """From tables to types, and from there on everything is a pure function."""
-    history = make_history(run.network.hosts, measured.history.to_pylist(), run.run.ended_ns, run.run.problems)
+    history = _history(run, measured.history)
     reports = [msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist()]
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)

@@ -17,6 +17,10 @@ from typing import Any
 import msgspec
 
 from hostagent.events import Event
+from hostagent.promises import Promise
+
+CROSSINGS = "crossings.parquet"
+"""Where the simulator, which has no captures, puts every packet on every link: the columns of the packets table."""
 
 
 class Capture(msgspec.Struct, frozen=True):
@@ -53,7 +57,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     settings: dict[str, Any]
     parameters: dict[str, Any]
-    guarantees: tuple[str, ...]
+    promise: Promise
+    """What the protocol promises with these parameters among these hosts."""
     udp_port: int
     started_ns: int
     ended_ns: int
@@ -67,17 +72,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One injected fault: when it was asked for, when it was in force, and on what."""
+    """One injected fault: when it was asked for, when it was in force, and on what.
+
+    `fault` is a word of the vocabulary in `scenarios.faults`, `target` the link, switch or host; `details` has its other fields.
+    """
 
     fault: str
     target: str
     asked_ns: int
     applied_ns: int
+    details: dict[str, Any] = {}
 
 
 Counters = dict[str, dict[str, int]]
-"""For every host, its counters of `hostagent.counters.NAMES`, and beside them what the kernel refused on the agent's behalf: `overflowed` (the
-socket's buffer was full) and `unreachable` (nobody listened)."""
+"""For every host, its counters of `hostagent.counters.NAMES`, and beside them what the kernel refused on the agent's behalf: `overflowed`
+(the socket's buffer was full) and `unreachable` (nobody listened)."""
 
 __all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run", "read_run"]
 

@@ -20,7 +20,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis import pcap
 from analysis.books import CaptureReport
 from analysis.inputs import RunInput
-from analysis.results import Capture, Event
+from analysis.logs import read_log
+from analysis.results import Capture
 from hostagent.messages import Purpose
 
 PACKETS: Final = pa.schema(
@@ -56,10 +57,11 @@ EVENTS: Final = pa.schema(
         ("at_ns", pa.int64()),
         ("origin", pa.string()),
         ("sequence", pa.int64()),
+        ("details", pa.string()),
         ("report", pa.string()),
     ]
 )
-"""One row for each broadcast and each delivery in an event log."""
+"""One row for each broadcast, delivery and sample in an event log; `details` is JSON, where there are any."""
 
 # Packets made into one batch at a time: some 60 MB of arrays, whatever the size of the file.
 _BATCH: Final = 200_000
@@ -89,7 +91,7 @@ def scan_captures(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
 
 
 def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
-    """Every broadcast and delivery in every event log of every run, with a report for each log that is damaged."""
+    """Every broadcast, delivery and sample in every event log of every run, with a report for each log that is damaged."""
     logs = [[(host, run.directory / "events" / f"{host}.jsonl") for host in run.network.hosts] for run in runs]
     items = [len(paths) for paths in logs]
     return _distribute(spark, items, EVENTS, lambda run, item: read_events(*logs[run][item], run))
@@ -196,21 +198,14 @@ def _native(values: Any) -> Any:
 
 
 def read_events(host: str, path: Path, run: int) -> Batches:
-    """The broadcasts and deliveries in one host's event log; a report if it cannot be read to its end."""
-    decode, problem = msgspec.json.Decoder(Event).decode, ""
-    events: list[Event] = []
-    try:
-        for line in path.read_bytes().splitlines():
-            events.append(decode(line))  # noqa: PERF401 - what was read before a damaged line is kept
-    except OSError as error:
-        problem = f"the event log of {host} cannot be read ({error.strerror})"
-    except msgspec.MsgspecError:
-        problem = f"the event log of {host} is damaged from line {len(events) + 1} on"
-    kept = [event for event in events if event.event in {"broadcast", "deliver"}]
-    columns = {name: [getattr(event, name) for event in kept] for name in ("event", "at_ns", "origin", "sequence")}
-    yield _batch(EVENTS, len(kept), {"run": pa.repeat(run, len(kept)), "host": pa.repeat(host, len(kept)), **columns})
-    if problem:
-        yield _batch(EVENTS, 1, {"run": [run], "report": [problem]})
+    """The events of one host that a history is made of; a report if its log cannot be read to its end."""
+    log = read_log(host, path)
+    rows = len(log.events)
+    columns = {name: [getattr(event, name) for event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
+    details = [msgspec.json.encode(event.details).decode() if event.details else None for event in log.events]
+    yield _batch(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), "details": details, **columns})
+    if log.problem:
+        yield _batch(EVENTS, 1, {"run": [run], "report": [log.problem]})
 
 
 def _report(run: int, report: CaptureReport) -> pa.RecordBatch:

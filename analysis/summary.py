@@ -9,9 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from analysis.books import Books, CaptureReport, LinkCost
-from analysis.checks import Finding, Verdict, check, conclude
+from analysis.checks import Finding, Verdict, judge
 from analysis.history import History
 from analysis.inputs import RunInput
+from analysis.verdicts import STYLES, connectivity_of, doubts_about, percent
+from hostagent.promises import Guarantee
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: Delay
     delivered_share: float | None
     """Of all pairs of a message and a host other than its origin, the share delivered."""
+    relative_reliability: float | None
+    """Of those that some protocol could have delivered on this network with these faults, the share delivered."""
     load_max: int
     """Datagrams sent and received by the busiest host."""
     load_max_host: str
@@ -60,7 +64,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...]
     verdict: Verdict
     verdict_reasons: tuple[str, ...]
-    checks: dict[str, Finding]
+    checks: dict[Guarantee, Finding]
     books: Books
     captures: tuple[CaptureReport, ...]
     link_costs: tuple[LinkCost, ...]
@@ -85,11 +89,7 @@ def summarise(
     expensive_packets: Mapping[str, int],
 ) -> Summary:
     """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose."""
-    checks = check(history, run.run.guarantees)
-    doubts = [] if history.broadcasts else ["no message was broadcast"]
-    if not books.balanced:
-        doubts.append(f"the books are not balanced: {books.differences[0]}")
-    verdict, reasons = conclude(checks, doubts)
+    judgement = judge(history, run.run.promise, connectivity_of(run), doubts_about(books.differences))
     load, busiest = max((_load(run, host), host) for host in run.network.hosts)
     pairs = history.messages * (len(run.network.hosts) - 1)
     return Summary(
@@ -106,13 +106,14 @@ def summarise(
         cost=_cost(expensive_packets, history.messages, run.network.lower_bound),
         delay_ms=_delay(delays),
         delivered_share=delays.pairs / pairs if pairs else None,
+        relative_reliability=judgement.relative_reliability,
         load_max=load,
         load_max_host=busiest,
         balanced=books.balanced,
         differences=books.differences,
-        verdict=verdict,
-        verdict_reasons=reasons,
-        checks=checks,
+        verdict=judgement.verdict,
+        verdict_reasons=judgement.reasons,
+        checks=judgement.findings,
         books=books,
         captures=tuple(sorted(reports, key=lambda report: report.file)),
         link_costs=tuple(sorted(link_costs, key=lambda cost: (cost.link, cost.source, cost.purpose))),
@@ -179,24 +180,12 @@ def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
         _number(delay.p50, 1),
         _number(delay.p99, 1),
         _number(delay.last_p50, 1),
-        "-" if summary.delivered_share is None else _percent(summary.delivered_share),
+        "-" if summary.delivered_share is None else percent(summary.delivered_share),
         str(seed_or_load),
         "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
-        _STYLES[summary.verdict],
+        STYLES[summary.verdict],
     )
-
-
-_STYLES = {
-    Verdict.HOLDS: "[green]holds[/green]",
-    Verdict.VIOLATED: "[red]violated[/red]",
-    Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
-}
 
 
 def _number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _percent(share: float) -> str:
-    """Never rounded up to 100 %: that is for runs that lost nothing."""
-    return "100%" if share == 1 else f"{min(100 * share, 99.9):.1f}%"

@@ -7,7 +7,7 @@ import msgspec
 
 from analysis.checks import Judgement, judge
 from analysis.connectivity import Connectivity
-from analysis.history import make
+from analysis.history import History, make
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault
@@ -47,6 +47,7 @@ class Result(msgspec.Struct, frozen=True):
     judgement: Judgement
     trace: str
     events: int
+    broadcasts: int
 
 
 def run(case: Case) -> Result:
@@ -57,10 +58,12 @@ def run(case: Case) -> Result:
     outcome = simulate(scenario, core, parameters, case.seed, heal_for_ms=case.heal_for_ms, sample_ms=SAMPLE_MS)
     promise = core.promise(parameters, len(scenario.network.hosts))
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
-    return Result(judge(history_of(outcome), promise, connectivity), outcome.world.trace_hash, outcome.world.events_done)
+    history = history_of(outcome)
+    judgement = judge(history, promise, connectivity)
+    return Result(judgement, outcome.world.trace_hash, outcome.world.events_done, len(history.broadcasts))
 
 
-def history_of(outcome: Outcome) -> Any:
+def history_of(outcome: Outcome) -> History:
     """The history of a simulated run."""
     events = ((host, e.at_ns, e.event, e.origin, e.sequence, e.details) for host, e in outcome.events)
     return make(outcome.world.network.hosts, events, outcome.ended_ns, damage=())

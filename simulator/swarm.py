@@ -154,6 +154,10 @@ _LINK_OPTIONS = {
 """What the expensive links do by themselves, each on or off for a whole case."""
 
 
+TROUBLES = (*KINDS, *_LINK_OPTIONS)
+"""Everything that can be on in a case."""
+
+
 def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = None) -> tuple[Case, frozenset[str]]:
     """The case of a number, and the kinds of trouble that are on in it."""
     random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret

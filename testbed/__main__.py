@@ -12,6 +12,7 @@ from typing import NoReturn
 from analysis.errors import AnalysisError
 from controller.__main__ import loopback
 from scenarios import ScenarioError
+from scenarios.faults import FaultError
 from testbed import commands
 from testbed.errors import CannotRun
 from testbed.terminal import errors
@@ -114,7 +115,7 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         status: int = arguments.call(arguments)
-    except (CannotRun, ScenarioError, NetworkError, AnalysisError) as error:
+    except (CannotRun, ScenarioError, FaultError, NetworkError, AnalysisError) as error:
         errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
         return commands.UNKNOWN
     except OSError as error:

@@ -27,6 +27,7 @@ class Line(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
     beyond: bool
     verdict: str
+    """That of the checkers, or `empty` where no message was broadcast at all."""
     broken: tuple[str, ...]
     reason: str
     trace: str
@@ -71,7 +72,7 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
         seed=seed,
         kinds=tuple(sorted(kinds)),
         beyond=case.beyond,
-        verdict=str(judgement.verdict),
+        verdict=str(judgement.verdict) if result.broadcasts else "empty",
         broken=tuple(sorted(broken(judgement))),
         reason=judgement.reasons[0] if judgement.reasons else "",
         trace=result.trace,

@@ -1,5 +1,7 @@
 """What each command does, once its arguments are read. Every function returns the exit status."""
 
+import dataclasses
+import math
 import shutil
 import subprocess
 import sys
@@ -15,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.table import Table
 
+from analysis.verdicts import check_run, judgement_table
 from hostagent.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import catalogue
+from scenarios.faults import load as load_faults
 from simulator import cases
-from simulator.swarm import draw_case
+from simulator.swarm import TROUBLES, draw_case
 from testbed import campaign as campaigns
 from testbed import doctor, faults, record, runner, simulated
 from testbed.emulation import refuse_impossible
@@ -44,6 +48,8 @@ def run(arguments: Namespace) -> int:
     definition = catalogue.find(arguments.scenario)
     settings, parameters = _split_settings(arguments.set)
     scenario = definition.build(settings)
+    if arguments.faults:
+        scenario = dataclasses.replace(scenario, faults=(*scenario.faults, *load_faults(arguments.faults)))
     protocols = arguments.protocol or list(scenario.protocols)
     _check_parameters(protocols, parameters)
     out = arguments.out or Path("results", f"{definition.name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
@@ -162,7 +168,10 @@ def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], argum
 
 
 def _print_tally(protocol: str, tally: campaigns.Tally) -> None:
-    output.print(f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} pairs of kinds of trouble covered")
+    every = math.comb(len(TROUBLES), 2)
+    output.print(
+        f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
+    )
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
@@ -170,7 +179,7 @@ def _print_tally(protocol: str, tally: campaigns.Tally) -> None:
 
 
 def _verdicts(verdicts: Counter[str]) -> str:
-    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in ("holds", "violated", "unknown"))
+    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in ("holds", "violated", "unknown", "empty"))
 
 
 def _replay(protocol: str, what: str, parameters: dict[str, Any]) -> int:
@@ -187,7 +196,7 @@ def check(arguments: Namespace) -> int:
     """Hold runs against what their protocols promise, from their event logs alone."""
     worst = HOLDS
     for directory in arguments.runs:
-        judgement = check_only(directory)
+        judgement = check_run(directory)
         if arguments.json:
             sys.stdout.buffer.write(msgspec.json.encode(judgement) + b"\n")
         else:

@@ -1,11 +1,12 @@
 """What a person sees while waiting: one moving line on a terminal, plain lines elsewhere; always on standard error."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 errors = Console(stderr=True, highlight=False)
@@ -44,16 +45,16 @@ def _plain(prefix: str) -> Progress:
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show how many of `total` are done, how fast, and for how long yet; called with a note for each that is."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn(show_speed=True))
-    rate = TextColumn("{task.fields[rate]} {task.fields[note]}")
-    with Bar(*columns, TimeRemainingColumn(), rate, console=errors, disable=not errors.is_terminal) as shown:
-        task = shown.add_task(what, total=total, rate="", note="")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    with Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal) as shown:
+        task, began, done = shown.add_task(what, total=total, note=""), time.monotonic(), 0
 
         def advance(note: str) -> None:
-            speed = shown.tasks[0].speed
-            shown.update(task, advance=1, note=note, rate=f"{speed:.0f}/s" if speed else "")
+            nonlocal done
+            done += 1
+            note = f"{done / (time.monotonic() - began):.0f}/s, {note}"
+            shown.update(task, advance=1, note=note)
+            if not errors.is_terminal and 10 * done // total > 10 * (done - 1) // total:
+                errors.print(f"{what}: {done} of {total}, {note}", soft_wrap=True)
 
         yield advance
-        done = shown.tasks[0]
-        if done.elapsed:
-            errors.print(f"{what}: {done.completed:.0f} in {done.elapsed:.1f} s, {done.completed / done.elapsed:.0f} a second")

@@ -13,6 +13,7 @@ import msgspec
 
 from analysis.results import Capture, Event, Fault, LinkDrops, Run
 from hostagent.messages import Purpose
+from hostagent.promises import Guarantee, Promise
 from hostagent.wire import COST_TOS, HEADER, MAGIC, VERSION
 from topologies.files import dump
 from topologies.network import Cost, Link, Network
@@ -35,6 +36,9 @@ RUN, PORT = 77, 5000
 START_NS = 1_700_000_000_000_000_000
 HOP_NS = 1_000_000
 BODY = b"\x91\xc4\x04abcd"
+PROMISE = Promise(
+    guarantees=(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY), patience_ms=10_000.0, retained=10
+)
 
 
 def datagram(
@@ -82,7 +86,7 @@ class Maker:
     """Builds a run packet by packet. Change what it holds before `write` to cook the books."""
 
     protocol: str = "basic"
-    guarantees: tuple[str, ...] = ("no creation", "no duplication", "validity")
+    promise: Promise = PROMISE
     seed: int = 1
     problems: tuple[str, ...] = ()
     seen: dict[tuple[str, str], list[tuple[int, bytes]]] = field(default_factory=lambda: defaultdict(list))
@@ -143,7 +147,7 @@ class Maker:
             seed=self.seed,
             settings={},
             parameters={},
-            guarantees=self.guarantees,
+            promise=self.promise,
             udp_port=PORT,
             started_ns=START_NS,
             ended_ns=START_NS + 60_000_000_000,

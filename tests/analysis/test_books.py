@@ -60,7 +60,7 @@ def test_what_an_agent_sent_and_nobody_saw_is_a_difference_unless_the_kernel_dro
     assert sentence == "h1 says it sent 3 datagrams, 1 were seen leaving it and 0 were dropped before that"
     assert differences(run, counters=counters, link_drops=drops("h1", 1, 1)) == ()
     assert differences(run, counters=counters, link_drops=drops("h1", 1)) != ()
-    assert differences(run, counters=counters, faults=(Fault(fault="link_down", target="h1-s1", asked_ns=0, applied_ns=0),)) == ()
+    assert differences(run, counters=counters, faults=(Fault(fault="link-down", target="h1-s1", asked_ns=0, applied_ns=0),)) == ()
 
 
 def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
@@ -119,22 +119,46 @@ SECOND = 10**9
 
 
 def test_a_link_that_fails_and_comes_back_disturbs_a_while_each_time():
-    failed = [fault("link_down", "s1-s2", 10), fault("link_up", "s1-s2", 20)]
+    failed = [fault("link-down", "s1-s2", 10), fault("link-up", "s1-s2", 20)]
     ring = clusters(3, 1, "ring")
     around = [(at * SECOND - REROUTING_NS, at * SECOND + REROUTING_NS) for at in (10, 20)]
     assert disturbances(ring, failed) == tuple(around)
 
 
 def test_links_that_cut_the_network_in_two_disturb_until_one_is_back():
-    failed = [fault("link_down", "s1-s2", 10), fault("link_down", "s2-s3", 15), fault("link_up", "s1-s2", 20)]
+    failed = [fault("link-down", "s1-s2", 10), fault("link-down", "s2-s3", 15), fault("link-up", "s1-s2", 20)]
     first = (10 * SECOND - REROUTING_NS, 10 * SECOND + REROUTING_NS)
     assert disturbances(clusters(3, 1, "ring"), failed) == (first, (15 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS))
 
 
 def test_a_cut_that_is_never_mended_disturbs_to_the_end():
-    failed = [fault("link_down", "s1-s2", 10)]
+    failed = [fault("link-down", "s1-s2", 10)]
     assert disturbances(clusters(2, 1, "line"), failed) == ((10 * SECOND - REROUTING_NS, FOR_EVER),)
 
 
-def test_other_faults_do_not_explain_lost_packets():
-    assert disturbances(clusters(2, 1, "line"), [fault("crash", "h1", 1)]) == ()
+@pytest.mark.parametrize("what", ["clock", "drop-message", "duplicate-message"])
+def test_faults_that_touch_no_packet_on_its_way_do_not_explain_lost_packets(what):
+    assert disturbances(clusters(2, 1, "line"), [fault(what, "h1", 1)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "target"), [("crash", "h1"), ("pause", "h1"), ("heal", ""), ("controller-stop", ""), ("link-change", "s1-s2")]
+)
+def test_every_other_fault_disturbs_a_while(what, target):
+    assert disturbances(clusters(2, 1, "line"), [fault(what, target, 1)]) == ((0, SECOND + REROUTING_NS),)
+
+
+def test_a_stopped_switch_disturbs_until_it_is_back():
+    failed = [fault("switch-stop", "s2", 10), fault("switch-start", "s2", 20)]
+    assert disturbances(clusters(3, 1, "ring"), failed) == ((10 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS),)
+
+
+def test_while_nobody_reroutes_a_failed_link_disturbs_although_there_is_another_way():
+    failed = [fault("controller-stop", "", 5), fault("link-down", "s1-s2", 10), fault("controller-start", "", 20)]
+    around = (5 * SECOND - REROUTING_NS, 5 * SECOND + REROUTING_NS)
+    assert disturbances(clusters(3, 1, "ring"), failed) == (around, (10 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS))
+
+
+def test_a_lossy_link_explains_itself():
+    lossy = msgspec.structs.replace(fault("link-change", "s1-s2", 10), details={"loss": 1.0})
+    assert disturbances(clusters(2, 1, "line"), [lossy]) == ((10 * SECOND - REROUTING_NS, 10 * SECOND + REROUTING_NS),)

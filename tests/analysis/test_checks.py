@@ -1,73 +1,92 @@
-"""Each check is first shown a history that breaks the promise."""
+"""The verdict on a run: all findings together, with what else is in doubt, and the share of its opportunities that a protocol used."""
 
-from analysis.checks import PATIENCE_NS, Finding, Verdict, check, conclude, no_creation, no_duplication, validity
-from analysis.history import Broadcast, Delivery, History
+import subprocess
+import sys
 
-B = Broadcast(100, "h1", 1)
-BOTH = (Delivery(100, "h1", "h1", 1), Delivery(200, "h2", "h1", 1))
-LONG = 100 + PATIENCE_NS
+import msgspec
+import pytest
 
-
-def history(broadcasts=(B,), deliveries=BOTH, ended_ns=LONG, damage=()) -> History:
-    return History(("h1", "h2"), tuple(broadcasts), tuple(deliveries), ended_ns, damage)
-
-
-def test_everything_holds_in_a_history_that_keeps_every_promise():
-    findings = check(history(), ("no creation", "no duplication", "validity"))
-    assert {finding.verdict for finding in findings.values()} == {Verdict.HOLDS}
-    assert conclude(findings, []) == (Verdict.HOLDS, ())
-
-
-def test_a_delivery_without_a_broadcast_is_creation():
-    finding = no_creation(history(deliveries=(*BOTH, Delivery(300, "h2", "h1", 7))))
-    assert finding == Finding(Verdict.VIOLATED, "h2 delivered message 7 of h1, which h1 never broadcast")
+from analysis.checks import Finding, Judgement, Verdict, judge
+from analysis.connectivity import Connectivity
+from analysis.findings import conclude
+from analysis.history import History
+from hostagent.promises import Carrier, Guarantee
+from hostagent.protocols.basic import Basic
+from hostagent.protocols.best_effort import BestEffort
+from tests.analysis import plays
+from tests.analysis.mutants import ForgetsToDeduplicate, Relay
+from tests.analysis.stage import Stage, promise, star
 
 
-def test_a_delivery_before_its_broadcast_is_creation():
-    finding = no_creation(history(deliveries=(Delivery(99, "h2", "h1", 1), *BOTH)))
-    assert finding.verdict is Verdict.VIOLATED
-    assert "before h1 broadcast it" in finding.reason
+def judged(stage: Stage, *guarantees: Guarantee, doubts=(), damage=(), **changes) -> Judgement:
+    promised = msgspec.structs.replace(promise(**changes), guarantees=guarantees)
+    return judge(stage.history(damage), promised, stage.connectivity(), doubts)
 
 
-def test_a_second_delivery_is_duplication_even_at_the_same_instant():
-    for later_ns in (0, 1_000_000):
-        finding = no_duplication(history(deliveries=(*BOTH, Delivery(200 + later_ns, "h2", "h1", 1))))
-        assert finding.verdict is Verdict.VIOLATED
-        assert finding.reason.startswith("h2 delivered message 1 of h1 twice")
+def test_a_run_that_keeps_every_promise_holds():
+    judgement = judged(plays.quiet_day(Basic), Guarantee.NO_CREATION, Guarantee.VALIDITY, Guarantee.QUIESCENCE)
+    assert (judgement.verdict, judgement.reasons, judgement.relative_reliability) == (Verdict.HOLDS, (), 1.0)
+    assert list(judgement.findings) == [Guarantee.NO_CREATION, Guarantee.VALIDITY, Guarantee.QUIESCENCE]
 
 
-def test_a_delivery_that_never_came_breaks_validity():
-    finding = validity(history(deliveries=BOTH[:1]))
-    assert finding.verdict is Verdict.VIOLATED
-    assert finding.reason == "h2 had not delivered message 1 of h1 10.0 s after it was broadcast, when the run ended"
-
-
-def test_a_run_that_ended_too_soon_leaves_validity_unknown():
-    assert validity(history(deliveries=BOTH[:1], ended_ns=LONG - 1)).verdict is Verdict.UNKNOWN
-
-
-def test_nothing_is_concluded_from_an_absence_in_a_damaged_history():
-    damaged = history(broadcasts=(), deliveries=BOTH[:1], damage=("the event log of h2 is damaged",))
-    findings = check(damaged, ("no creation", "no duplication", "validity"))
-    assert {finding.verdict for finding in findings.values()} == {Verdict.UNKNOWN}
-
-
-def test_what_a_damaged_history_does_show_counts():
-    damaged = history(deliveries=(*BOTH, BOTH[1]), damage=("the event log of h2 is damaged",))
-    assert check(damaged, ("no duplication",))["no duplication"].verdict is Verdict.VIOLATED
-
-
-def test_an_empty_history_is_unknown_and_so_is_a_promise_without_a_check():
-    assert check(history((), ()), ("validity",))["validity"].verdict is Verdict.UNKNOWN
-    assert check(history(), ("total order",))["total order"].verdict is Verdict.UNKNOWN
-
-
-def test_only_what_is_declared_is_checked():
-    assert check(history(deliveries=()), ("no creation",)) == {"no creation": Finding(Verdict.HOLDS)}
+def test_only_what_is_promised_is_checked():
+    assert judged(plays.loss(BestEffort), Guarantee.NO_CREATION).verdict is Verdict.HOLDS
+    assert judged(plays.loss(BestEffort), Guarantee.VALIDITY).verdict is Verdict.VIOLATED
 
 
 def test_a_violation_outweighs_doubt_and_doubt_outweighs_the_rest():
-    violated, unknown = Finding(Verdict.VIOLATED, "v"), Finding(Verdict.UNKNOWN, "u")
-    assert conclude({"a": unknown, "b": violated}, ["d"]) == (Verdict.VIOLATED, ("v",))
-    assert conclude({"a": unknown, "b": unknown}, ["d"]) == (Verdict.UNKNOWN, ("u", "d"))
+    one, two = Guarantee.VALIDITY, Guarantee.AGREEMENT
+    broken, unsure = Finding(Verdict.VIOLATED, "v"), Finding(Verdict.UNKNOWN, "u")
+    assert conclude({one: unsure, two: broken}, ["d"]) == (Verdict.VIOLATED, ("v",))
+    assert conclude({one: unsure, two: unsure}, ["d"]) == (Verdict.UNKNOWN, ("u", "d"))
     assert conclude({}, ["d"]) == (Verdict.UNKNOWN, ("d",))
+
+
+def test_damage_and_doubts_leave_a_run_unknown_even_if_nothing_is_promised():
+    stage = plays.quiet_day(Basic)
+    assert judged(stage, damage=("a log is cut",)).reasons == ("a log is cut",)
+    assert judged(stage, doubts=("the books are open",)).reasons == ("the books are open",)
+
+
+def test_a_run_without_messages_is_unknown():
+    silent = judge(History(("h1", "h2"), (), (), 1), promise(), Connectivity(star(2)))
+    assert (silent.verdict, silent.reasons) == (Verdict.UNKNOWN, ("no message was broadcast",))
+    assert silent.relative_reliability is None
+
+
+def test_a_judgement_survives_being_written_and_read():
+    judgement = judged(plays.everything_twice(ForgetsToDeduplicate), Guarantee.NO_DUPLICATION)
+    assert judgement.verdict is Verdict.VIOLATED
+    assert msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement) == judgement
+
+
+@pytest.mark.parametrize(("core", "share"), [(BestEffort, 4 / 6), (Relay, 6 / 6)])
+def test_relative_reliability_is_the_share_of_what_some_protocol_could_have_delivered(core, share):
+    """h1 dies after the second message has left for h2 alone: nobody could have asked h1, but h2 was there to pass it on."""
+    assert judged(plays.source_dies_half_way(core), patience_ms=0.5).relative_reliability == pytest.approx(share)
+
+
+def test_relative_reliability_does_not_count_what_no_path_could_have_carried():
+    stage = Stage(BestEffort)
+    stage.isolate("h3")
+    stage.broadcast("h1")
+    stage.run(20)
+    assert judged(stage).relative_reliability == 1.0
+    stage.rejoin("h3")
+    stage.run(20)
+    assert judged(stage).relative_reliability == 0.5
+    assert judged(stage, carrier=Carrier.ANYONE).relative_reliability == 0.5
+
+
+def test_relative_reliability_of_a_source_that_is_alone_is_not_a_number():
+    stage = Stage(BestEffort)
+    stage.isolate("h1")
+    stage.broadcast("h1")
+    stage.run(20)
+    assert judged(stage).relative_reliability is None
+
+
+def test_judging_imports_nothing_that_takes_seconds():
+    heavy = "{'pyspark', 'pyarrow', 'matplotlib', 'networkx', 'rich'}"
+    program = f"import sys, analysis.checks; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

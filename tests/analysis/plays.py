@@ -1,0 +1,162 @@
+"""Short plays for protocols on a stage: for each property, what must happen for the mistakes to show."""
+
+from random import Random
+
+from tests.analysis.stage import Stage
+
+
+def quiet_day(core) -> Stage:
+    """Two hosts broadcast twice each, everything arrives."""
+    stage = Stage(core)
+    for _ in range(2):
+        for host in ("h1", "h2"):
+            stage.broadcast(host)
+            stage.run(1)
+    stage.run(10)
+    return stage
+
+
+def everything_twice(core) -> Stage:
+    """Two messages, and the network duplicates them: 1 2 1 2 arrive."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.broadcast("h1")
+    stage.duplicate()
+    stage.run(5)
+    return stage
+
+
+def restart_before_the_ack(core) -> Stage:
+    """The acknowledgement of h2 is lost, and h2 restarts before the copy is repeated."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    for _ in range(2):
+        stage.hand_over()
+    stage.lose("h1")
+    stage.crash("h2")
+    stage.run(0.1)
+    stage.restart("h2")
+    stage.run(10)
+    return stage
+
+
+def loss(core) -> Stage:
+    """The first copy to h3 is lost."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.lose("h3")
+    stage.run(20)
+    return stage
+
+
+def receiver_crashes(core) -> Stage:
+    """h3 crashes a moment after it was sent the message, and comes back with its storage."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(0.2)
+    stage.crash("h3")
+    stage.run(2)
+    stage.restart("h3")
+    stage.run(20)
+    return stage
+
+
+def source_crashes(core) -> Stage:
+    """h1 crashes before anything of its message has left, and comes back with its storage."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.lose()
+    stage.crash("h1")
+    stage.run(1)
+    stage.restart("h1")
+    stage.run(20)
+    return stage
+
+
+def long_partition(core) -> Stage:
+    """h3 is cut off for half a minute while h1 broadcasts."""
+    stage = Stage(core)
+    stage.isolate("h3")
+    stage.broadcast("h1")
+    stage.run(30)
+    stage.rejoin("h3")
+    stage.run(20)
+    return stage
+
+
+def source_dies_half_way(core) -> Stage:
+    """h1 broadcasts twice; of the second message only the copy to h2 leaves before it dies for good."""
+    stage = Stage(core, 4)
+    stage.broadcast("h1")
+    stage.run(1)
+    stage.broadcast("h1")
+    stage.in_flight = [packet for packet in stage.in_flight if packet.to == "h2"]
+    stage.hand_over()
+    stage.crash("h1")
+    stage.run(20)
+    return stage
+
+
+def deliver_and_die(core) -> Stage:
+    """h1's message reaches h2 at most before h1 dies, and what h2 sends is lost with h2."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.lose("h3")
+    stage.hand_over()
+    stage.lose()
+    stage.crash("h1")
+    stage.crash("h2")
+    stage.run(20)
+    return stage
+
+
+def last_first(core) -> Stage:
+    """h1 broadcasts three messages, and the last one arrives first."""
+    stage = Stage(core, choose=lambda count: count - 1)
+    for _ in range(3):
+        stage.broadcast("h1")
+    stage.run(5)
+    return stage
+
+
+def crossing(core) -> Stage:
+    """h2 and h3 broadcast three times at once, and packets overtake each other."""
+    stage = Stage(core, choose=Random(1).randrange)
+    for _ in range(3):
+        stage.broadcast("h2")
+        stage.broadcast("h3")
+    stage.run(5)
+    return stage
+
+
+def two_groups(core) -> Stage:
+    """The same, but the messages go to two groups in turn."""
+    stage = Stage(core, 4, choose=Random(1).randrange, groups=2)
+    for _ in range(3):
+        stage.broadcast("h3")
+        stage.broadcast("h4")
+    stage.run(5)
+    return stage
+
+
+def reply_overtakes(core) -> Stage:
+    """h2 answers a message of h1, and h3 gets the answer first."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.hold("h1", "h3")
+    stage.run(0.1)
+    stage.broadcast("h2")
+    stage.run(0.1)
+    stage.release()
+    stage.run(5)
+    return stage
+
+
+def many_messages(core) -> Stage:
+    """Ten messages, and time to come to rest."""
+    stage = Stage(core)
+    for _ in range(10):
+        stage.broadcast("h1")
+        stage.run(0.1)
+    stage.run(10)
+    return stage

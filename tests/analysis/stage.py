@@ -1,0 +1,136 @@
+"""A stage for protocols: the test world of the cores with a clock, crashes and cut-off hosts, that writes down a history and its faults.
+
+Every host has a switch of its own, hi at si, and all switches are joined to s0. Packets arrive one
+by one, a millisecond each; the one sent first arrives first, unless `choose` says otherwise. Every second each host is sampled, as an agent
+does it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from analysis.connectivity import Connectivity
+from analysis.history import History, make
+from analysis.results import Fault
+from hostagent.core import Core
+from hostagent.memory import retained_items
+from hostagent.messages import Message, Purpose
+from hostagent.promises import Carrier, Promise
+from tests.hostagent.world import Packet, World
+from topologies.network import Link, Network
+
+SECOND = 10**9
+
+
+def star(size: int) -> Network:
+    """The network of a stage."""
+    numbers = range(1, size + 1)
+    trunks = (Link("s0", f"s{n}") for n in numbers)
+    return Network(
+        name="star",
+        hosts=tuple(f"h{n}" for n in numbers),
+        switches=("s0", *(f"s{n}" for n in numbers)),
+        links=(*(Link(f"h{n}", f"s{n}") for n in numbers), *trunks),
+    )
+
+
+def promise(patience_ms=5000.0, carrier=Carrier.ORIGIN, background=0.0, retained=12) -> Promise:
+    return Promise(guarantees=(), carrier=carrier, patience_ms=patience_ms, background_per_second=background, retained=retained)
+
+
+class Stage(World):
+    """Hosts h1, h2, ... that run one protocol, and what is done to them."""
+
+    def __init__(self, core: type[Core], size: int = 3, *, choose: Callable[[int], int] = lambda _: 0, groups: int = 1) -> None:
+        self.events, self.faults = [], []
+        self.away, self.held = set(), []
+        self.sent_by = Counter()
+        self.choose, self.groups = choose, groups
+        super().__init__(core, size)
+        self.network = star(size)
+        for host in self.hosts:
+            self[host].deliver = partial(self._deliver, host)
+
+    @property
+    def now_ns(self) -> int:
+        return round(self.now_s * SECOND)
+
+    def _log(self, host: str, event: str, origin: str = "", sequence: int = 0, **details: object) -> None:
+        self.events.append((host, self.now_ns, event, origin, sequence, details))
+
+    def _deliver(self, host: str, origin: str, sequence: int, _payload: bytes) -> None:
+        self._log(host, "deliver", origin, sequence)
+
+    def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
+        self.sent_by[sender] += 1
+        super().send(sender, to, message, purpose)
+
+    def broadcast(self, host: str, payload: bytes = b"hello") -> None:
+        """The n-th broadcast of a host goes to group n modulo `groups`."""
+        number = self[host].broadcasts + 1
+        self._log(host, "broadcast", host, number, group=number % self.groups)
+        super().broadcast(host, payload)
+
+    def hold(self, sender: str, to: str) -> None:
+        """Keep back what is in flight between two hosts, until `release`."""
+        self.held += [packet for packet in self.in_flight if (packet.sender, packet.to) == (sender, to)]
+        self.in_flight = [packet for packet in self.in_flight if packet not in self.held]
+
+    def release(self) -> None:
+        self.in_flight += self.held
+        self.held = []
+
+    def hand_over(self) -> None:
+        packet: Packet = self.in_flight.pop(self.choose(len(self.in_flight)))
+        self.now_s += 0.001
+        if self.away.isdisjoint({packet.sender, packet.to}):
+            self[packet.to].core.on_message(packet.sender, packet.message, expensive=False)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and sample the hosts at the end of each second."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self._run_until(min(self.now_s + 1, end_s))
+            for host in self.hosts:
+                if self[host].core is not None:
+                    self._log(host, "sample", sent=self.sent_by[host], items=retained_items(self[host].core))
+
+    def _run_until(self, end_s: float) -> None:
+        while self.now_s < end_s:
+            due_s = min((at for host in self.hosts for at in self[host].timers.values()), default=end_s)
+            if self.in_flight:
+                self.hand_over()
+            elif due_s < end_s:
+                self.expire()
+            else:
+                self.now_s = end_s
+
+    def crash(self, host: str) -> None:
+        self._inject("crash", host)
+        self.away.add(host)
+        self[host].timers.clear()
+        self[host].core = None
+
+    def restart(self, host: str, storage: str = "kept") -> None:
+        self._inject("restart", host, storage=storage)
+        if storage == "lost":
+            self[host].stored.clear()
+        self.away.discard(host)
+        super().restart(host)
+
+    def isolate(self, host: str) -> None:
+        self._inject("link-down", f"s0-s{host[1:]}")
+        self.away.add(host)
+
+    def rejoin(self, host: str) -> None:
+        self._inject("link-up", f"s0-s{host[1:]}")
+        self.away.discard(host)
+
+    def _inject(self, fault: str, target: str, **details: object) -> None:
+        self.faults.append(Fault(fault=fault, target=target, asked_ns=self.now_ns, applied_ns=self.now_ns, details=details))
+
+    def history(self, damage: tuple[str, ...] = ()) -> History:
+        return make(self.hosts, self.events, self.now_ns, damage)
+
+    def connectivity(self) -> Connectivity:
+        return Connectivity(self.network, self.faults, self.now_ns)

@@ -1,0 +1,151 @@
+"""The fast checkers of order against their definitions, taken word by word, on small random histories; and how fast they are."""
+
+from itertools import combinations, permutations
+from random import Random
+from time import monotonic
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.checks import Verdict
+from analysis.connectivity import Connectivity
+from analysis.history import Broadcast, Delivery, History
+from analysis.properties import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from tests.analysis.stage import promise, star
+
+HOSTS = ("h1", "h2", "h3", "h4")
+NETWORK = Connectivity(star(4))
+
+
+@st.composite
+def histories(draw) -> History:
+    """Up to six messages of two groups, broadcast and delivered at any times, each host with its own selection and order."""
+    origins = draw(st.lists(st.sampled_from(HOSTS[:3]), min_size=1, max_size=6))
+    broadcasts = [
+        Broadcast(10 * number, origin, origins[: number + 1].count(origin), draw(st.integers(0, 1)))
+        for number, origin in enumerate(origins)
+    ]
+    deliveries = []
+    for host in HOSTS:
+        chosen = draw(st.permutations(broadcasts))[: draw(st.integers(0, len(broadcasts)))]
+        if draw(st.booleans()):
+            chosen = sorted(chosen)
+        times = sorted(draw(st.lists(st.integers(0, 80), min_size=len(chosen), max_size=len(chosen))))
+        deliveries += [
+            Delivery(at_ns, host, one.origin, one.sequence, one.group) for at_ns, one in zip(times, chosen, strict=True)
+        ]
+    return History(HOSTS, tuple(broadcasts), tuple(sorted(deliveries, key=lambda one: one.at_ns)), 100)
+
+
+def orders(history: History) -> dict[str, list]:
+    return {host: [one.message for one in history.deliveries if one.host == host] for host in HOSTS}
+
+
+def in_order(log: list, one, two) -> bool | None:
+    return log.index(one) < log.index(two) if one in log and two in log else None
+
+
+def disagree(history: History, together) -> bool:
+    """Two hosts, two messages that belong together, two orders."""
+    logs, messages = orders(history), [one.message for one in history.broadcasts]
+    return any(
+        {in_order(logs[a], one, two), in_order(logs[b], one, two)} == {True, False}
+        for a, b in combinations(HOSTS, 2)
+        for one, two in combinations(messages, 2)
+        if together(one, two)
+    )
+
+
+def happened_before(history: History) -> set:
+    """Lamport's relation between messages, closed step by step."""
+    pairs = set()
+    for one, two in permutations(history.broadcasts, 2):
+        delivered = any(
+            d.host == two.origin and d.message == one.message and d.at_ns < two.at_ns and d.at_ns >= one.at_ns
+            for d in history.deliveries
+        )
+        if delivered or (one.origin == two.origin and one.sequence < two.sequence):
+            pairs.add((one.message, two.message))
+    while more := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
+        pairs |= more
+    return pairs
+
+
+def verdict(check, history: History) -> Verdict:
+    return check(history, promise(), NETWORK).verdict
+
+
+def expected(broken: bool) -> Verdict:
+    return Verdict.VIOLATED if broken else Verdict.HOLDS
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories())
+def test_single_source_order_is_what_its_definition_says(history):
+    group = {one.message: one.group for one in history.broadcasts}
+    broken = any(
+        in_order(log, (origin, late), (origin, early)) and group[origin, late] == group[origin, early]
+        for log in orders(history).values()
+        for origin in HOSTS
+        for early in range(1, 7)
+        for late in range(early + 1, 7)
+    )
+    assert verdict(single_source_order.check, history) is expected(broken)
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories())
+def test_multiple_source_order_is_what_its_definition_says(history):
+    group = {one.message: one.group for one in history.broadcasts}
+    broken = disagree(history, lambda one, two: group[one] == group[two])
+    assert verdict(multiple_source_order.check, history) is expected(broken)
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories())
+def test_multiple_group_order_is_what_its_definition_says(history):
+    assert verdict(multiple_group_order.check, history) is expected(disagree(history, lambda _one, _two: True))
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories())
+def test_causal_order_is_what_its_definition_says(history):
+    before = happened_before(history)
+    broken = any(in_order(log, effect, cause) for log in orders(history).values() for cause, effect in before)
+    assert verdict(causal_order.check, history) is expected(broken)
+
+
+def log(host: str, *messages: str) -> list[Delivery]:
+    return [Delivery(at_ns, host, message, 1) for at_ns, message in enumerate(messages)]
+
+
+def test_three_hosts_in_a_circle_do_not_disagree_as_no_two_share_two_messages():
+    deliveries = (*log("h1", "h1", "h2"), *log("h2", "h2", "h3"), *log("h3", "h3", "h1"))
+    circle = History(HOSTS, tuple(Broadcast(0, host, 1) for host in HOSTS[:3]), deliveries, 100)
+    assert verdict(multiple_group_order.check, circle) is Verdict.HOLDS
+
+
+def big(hosts: int = 1000, messages: int = 1000) -> History:
+    """Every host delivers every message in one order, each with a few missing."""
+    random = Random(1)
+    names = tuple(f"h{n}" for n in range(1, hosts + 1))
+    broadcasts = tuple(Broadcast(n, names[n % hosts], n // hosts + 1) for n in range(messages))
+    missing = {host: random.randrange(messages) for host in names}
+    deliveries = tuple(
+        Delivery(messages + n, host, one.origin, one.sequence)
+        for n, one in enumerate(broadcasts)
+        for host in names
+        if missing[host] != n
+    )
+    return History(names, broadcasts, deliveries, 3 * messages)
+
+
+def test_a_thousand_hosts_with_a_thousand_messages_are_checked_in_seconds():
+    history, network = big(), Connectivity(star(1000))
+    last = history.deliveries[-1]
+    swapped = history._replace(deliveries=(last._replace(at_ns=history.deliveries[0].at_ns), *history.deliveries[:-1]))
+    for check in (single_source_order.check, multiple_source_order.check, multiple_group_order.check, causal_order.check):
+        began = monotonic()
+        assert check(history, promise(), network).verdict is Verdict.HOLDS
+        assert monotonic() - began < 30, check
+    assert multiple_group_order.check(swapped, promise(), network).verdict is Verdict.VIOLATED

@@ -1,0 +1,187 @@
+"""Each checker is shown protocols broken on purpose, and the protocol that they were made from; then histories that say nothing."""
+
+import msgspec
+import pytest
+
+from analysis.checks import CHECKS, Verdict
+from analysis.connectivity import Connectivity
+from analysis.history import History
+from hostagent.promises import Carrier, Guarantee
+from hostagent.protocols.basic import Basic
+from hostagent.protocols.best_effort import BestEffort
+from tests.analysis import mutants as m
+from tests.analysis import plays
+from tests.analysis.cast import BROKEN, RIGHT
+from tests.analysis.stage import SECOND, Stage, promise, star
+
+G = Guarantee
+
+
+def judged(guarantee, stage, **changes):
+    return CHECKS[guarantee](stage.history(), promise(**changes), stage.connectivity())
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play"), RIGHT)
+def test_the_unbroken_protocol_holds(guarantee, core, play):
+    finding = judged(guarantee, play(core))
+    assert (finding.verdict, finding.reason, finding.events) == (Verdict.HOLDS, "", ())
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play", "sentence"), BROKEN)
+def test_a_protocol_broken_on_purpose_is_caught_with_a_counterexample(guarantee, core, play, sentence):
+    stage = play(core)
+    finding = judged(guarantee, stage)
+    assert (finding.verdict, finding.reason) == (Verdict.VIOLATED, sentence)
+    assert 1 <= len(finding.events) <= 4
+    happened = {(at_ns, host, event, origin, sequence) for host, at_ns, event, origin, sequence, _ in stage.events}
+    for event in finding.events:
+        assert (msgspec.structs.astuple(event) in happened) == (event.event != "missing")
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play", "sentence"), [row for row in BROKEN if "never delivered" not in row[3]])
+def test_the_events_of_a_counterexample_break_the_promise_by_themselves(guarantee, core, play, sentence):
+    stage = play(core)
+    whole = stage.history()
+    kept = {(event.at_ns, event.host, event.origin, event.sequence) for event in judged(guarantee, stage).events}
+    alone = whole._replace(
+        deliveries=tuple(d for d in whole.deliveries if (d.at_ns, d.host, *d.message) in kept),
+        samples=tuple(s for s in whole.samples if s.host != "h1" or (s.at_ns, s.host, "", 0) in kept),
+    )
+    assert CHECKS[guarantee](alone, promise(), stage.connectivity()).reason == sentence
+
+
+def test_every_guarantee_has_a_checker_and_every_checker_at_least_three_mutants():
+    assert list(CHECKS) == list(Guarantee)
+    for guarantee in Guarantee:
+        assert len({core for checked, core, _, _ in BROKEN if checked is guarantee}) >= 3
+        assert guarantee in {checked for checked, _, _ in RIGHT}
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_an_empty_history_is_unknown(guarantee):
+    finding = CHECKS[guarantee](History(("h1", "h2"), (), (), SECOND), promise(), Connectivity(star(2)))
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "no message was broadcast")
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play"), RIGHT)
+def test_a_damaged_history_is_unknown_even_if_nothing_wrong_is_seen(guarantee, core, play):
+    stage = play(core)
+    finding = CHECKS[guarantee](stage.history(damage=("the event log of h2 is cut",)), promise(), stage.connectivity())
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, "the event log of h2 is cut")
+
+
+SHOWN = {G.NO_DUPLICATION, G.SINGLE_SOURCE_ORDER, G.MULTIPLE_SOURCE_ORDER, G.MULTIPLE_GROUP_ORDER, G.CAUSAL_ORDER}
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play", "sentence"), BROKEN)
+def test_in_a_damaged_history_what_is_there_counts_and_what_is_missing_does_not(guarantee, core, play, sentence):
+    stage = play(core)
+    finding = CHECKS[guarantee](stage.history(damage=("cut",)), promise(), stage.connectivity())
+    shown = guarantee in SHOWN or (guarantee is G.NO_CREATION and ", before h" in sentence)
+    assert finding.verdict is (Verdict.VIOLATED if shown else Verdict.UNKNOWN)
+
+
+WITH_PATIENCE = {G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE, G.QUIESCENCE, G.BOUNDED_MEMORY}
+LIVENESS = [row[:3] for row in BROKEN if row[0] in WITH_PATIENCE]
+
+
+@pytest.mark.parametrize(("guarantee", "core", "play"), LIVENESS)
+def test_a_run_that_ends_before_the_patience_is_over_is_unknown(guarantee, core, play):
+    finding = judged(guarantee, play(core), patience_ms=60_000)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "too soon" in finding.reason or "the run ended before" in finding.reason
+
+
+def test_the_sentences_of_runs_that_were_too_short():
+    assert judged(G.VALIDITY, plays.loss(BestEffort), patience_ms=20_001).reason == (
+        "h3 had not delivered message 1 of h1 when the run ended at 20.000 s: too soon to say never"
+    )
+    assert judged(G.BOUNDED_MEMORY, plays.many_messages(m.KeepsEverythingForEver), patience_ms=60_000).reason == (
+        "h3 kept 13 items at 11.000 s, with nothing left to do, where 12 are stated, "
+        "but the run ended before it had to be at rest, at 60.900 s"
+    )
+
+
+def test_a_truncated_log_in_which_the_end_is_missing_is_not_a_violation():
+    stage = plays.loss(Basic)
+    stage.events = [event for event in stage.events if event[0] != "h3"]
+    finding = CHECKS[G.VALIDITY](
+        stage.history(damage=("the event log of h3 is damaged from line 1 on",)), promise(), stage.connectivity()
+    )
+    assert finding.verdict is Verdict.UNKNOWN
+
+
+def test_a_host_that_stays_away_or_lost_its_storage_is_held_to_nothing():
+    for restart in (False, True):
+        stage = Stage(Basic)
+        stage.crash("h3")
+        stage.broadcast("h1")
+        stage.run(5)
+        if restart:
+            stage.restart("h3", storage="lost")
+            stage.core = BestEffort
+        stage.run(10)
+        stage.events = [event for event in stage.events if event[0] != "h3"]
+        for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE):
+            assert judged(guarantee, stage).verdict is Verdict.HOLDS
+
+
+def test_a_host_without_its_storage_may_deliver_again_but_not_twice_in_one_life():
+    stage = Stage(m.ForgetsToDeduplicate)
+    stage.broadcast("h1")
+    stage.run(1)
+    stage.crash("h2")
+    stage.restart("h2", storage="lost")
+    stage._deliver("h2", "h1", 1, b"")
+    stage.run(1)
+    assert judged(G.NO_DUPLICATION, stage).verdict is Verdict.HOLDS
+    stage._deliver("h2", "h1", 1, b"")
+    assert judged(G.NO_DUPLICATION, stage).reason == "h2 delivered message 1 of h1 twice, at 1.000 s and 2.000 s"
+
+
+def test_source_cut_off_after_partial_broadcast():
+    """First paper, section 1: held against a protocol in which all share the responsibility, not against one in which the source has it."""
+    stage = Stage(BestEffort)
+    stage.broadcast("h1")
+    stage.lose("h3")
+    stage.run(1)
+    stage.isolate("h1")
+    stage.run(20)
+    assert judged(G.VALIDITY, stage, carrier=Carrier.ORIGIN).verdict is Verdict.HOLDS
+    assert judged(G.VALIDITY, stage, carrier=Carrier.ANYONE, patience_ms=500).verdict is Verdict.VIOLATED
+    assert judged(G.AGREEMENT, stage).reason.startswith("h3 never delivered message 1 of h1, which h1 delivered at 0.000 s")
+
+
+def test_a_host_that_delivers_alone_and_dies_owes_nothing_to_those_it_could_not_reach():
+    stage = Stage(m.DeliversAtOnce)
+    stage.isolate("h1")
+    stage.broadcast("h1")
+    stage.run(1)
+    stage.crash("h1")
+    stage.run(20)
+    assert judged(G.UNIFORM_AGREEMENT, stage).verdict is Verdict.HOLDS
+
+
+def test_with_a_host_down_for_good_nobody_has_to_come_to_rest():
+    stage = Stage(Basic)
+    stage.crash("h3")
+    stage.broadcast("h1")
+    stage.run(60)
+    for guarantee in (G.QUIESCENCE, G.BOUNDED_MEMORY):
+        finding = judged(guarantee, stage)
+        assert (finding.verdict, finding.reason[:24]) == (Verdict.HOLDS, "nothing was asked of it:")
+
+
+def test_a_stated_background_is_let_pass_and_more_is_not():
+    stage = plays.many_messages(m.ChattersForEver)
+    assert judged(G.QUIESCENCE, stage, background=10).verdict is Verdict.HOLDS
+    assert judged(G.QUIESCENCE, stage, background=7).verdict is Verdict.VIOLATED
+
+
+def test_without_samples_rest_is_unknown():
+    stage = plays.many_messages(Basic)
+    stage.events = [event for event in stage.events if event[2] != "sample"]
+    assert judged(G.QUIESCENCE, stage).reason == (
+        "h3 was sampled 0 times after the last broadcast or fault; it takes two to tell a rate"
+    )
+    assert judged(G.BOUNDED_MEMORY, stage).reason == "h3 was not sampled after the last broadcast or fault"

@@ -1,0 +1,123 @@
+"""A verdict straight from a run directory, and its table: the same findings that Spark's tables lead to."""
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from analysis.checks import Verdict
+from analysis.errors import AnalysisError
+from analysis.history import Sample
+from analysis.inputs import load
+from analysis.job import analyse
+from analysis.results import Event, Fault
+from analysis.verdicts import check_run, history_of, judgement_table
+from hostagent.promises import Guarantee
+from tests.analysis.synthetic import PROMISE, START_NS, Maker, honest
+
+
+def sampled(promise=PROMISE) -> Maker:
+    """An honest run whose hosts say every second how they are."""
+    maker = honest()
+    maker.promise = promise
+    for host, events in maker.events.items():
+        for second in range(1, 30):
+            details = {"sent": maker.counters[host]["sent"], "items": 4}
+            events.append(Event(at_ns=START_NS + second * 10**9, event="sample", details=details))
+    return maker
+
+
+EVERYTHING = msgspec.structs.replace(PROMISE, guarantees=tuple(Guarantee))
+
+
+def drawn(judgement) -> str:
+    console = Console(width=100, file=io.StringIO())
+    console.print(judgement_table(judgement))
+    return console.file.getvalue()
+
+
+def test_an_honest_run_keeps_every_promise(tmp_path):
+    judgement = check_run(sampled(EVERYTHING).write(tmp_path / "run"))
+    assert (judgement.verdict, judgement.reasons, judgement.relative_reliability) == (Verdict.HOLDS, (), 1.0)
+    assert list(judgement.findings) == list(Guarantee)
+
+
+def test_spark_comes_to_the_same_findings(spark, tmp_path):
+    maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3))
+    maker.events["h4"].append(maker.events["h4"][0])
+    maker.faults.append(Fault(fault="link-down", target="s2-s3", asked_ns=START_NS, applied_ns=START_NS))
+    maker.faults.append(Fault(fault="link-up", target="s2-s3", asked_ns=START_NS + 1, applied_ns=START_NS + 1))
+    directory = maker.write(tmp_path / "run")
+    quick = check_run(directory)
+    (summary,) = analyse([directory], spark)
+    assert summary.checks == quick.findings
+    assert (summary.verdict, summary.relative_reliability) == (quick.verdict, quick.relative_reliability)
+    assert {guarantee for guarantee, finding in quick.findings.items() if finding.verdict is Verdict.VIOLATED} == {
+        Guarantee.NO_DUPLICATION,
+        Guarantee.BOUNDED_MEMORY,
+    }
+
+
+def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
+    maker = sampled()
+    maker.events["h1"][0] = msgspec.structs.replace(maker.events["h1"][0], details={"group": 3})
+    history = history_of(load(maker.write(tmp_path / "run")))
+    assert history.broadcasts[0].group == 3
+    assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
+    assert len(history.samples) == 4 * 29
+
+
+DAMAGE = {
+    "cut": lambda log: log.write_bytes(log.read_bytes()[:-5]),
+    "not ours": lambda log: log.write_bytes(b'{"at_ns": 1, "event": "sample", "details": {"sent": "many"}}\n' + log.read_bytes()),
+    "gone": lambda log: log.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_log_leaves_the_verdict_unknown(tmp_path, damage):
+    directory = honest().write(tmp_path / "run")
+    DAMAGE[damage](directory / "events/h3.jsonl")
+    judgement = check_run(directory)
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reasons[0].startswith("the event log of h3 ")
+    assert drawn(judgement).count("unknown") == 3
+
+
+def test_open_books_that_a_summary_tells_of_are_a_doubt(tmp_path):
+    directory = honest().write(tmp_path / "run")
+    (directory / "summary.json").write_text('{"differences": ["a packet vanished"]}')
+    judgement = check_run(directory)
+    assert (judgement.verdict, judgement.reasons) == (Verdict.UNKNOWN, ("the books are not balanced: a packet vanished",))
+    assert "a packet vanished" in drawn(judgement)
+    (directory / "summary.json").write_text("{")
+    assert check_run(directory).verdict is Verdict.HOLDS
+
+
+def test_problems_of_the_run_are_told_once(tmp_path):
+    maker = honest()
+    maker.problems = ("a trigger never fired",)
+    text = drawn(check_run(maker.write(tmp_path / "run")))
+    assert text.count("a trigger never fired") == 3
+
+
+def test_the_table_has_a_row_for_each_promise_and_the_share_of_opportunities(tmp_path):
+    maker = honest()
+    maker.events["h4"].append(maker.events["h4"][-1])
+    text = drawn(check_run(maker.write(tmp_path / "run")))
+    assert [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith(("no ", "val"))] == [
+        "no creation holds",
+        "no duplication violated h4 delivered message 2 of h1 twice, at 0.104 s and 0.104 s",
+        "validity holds",
+    ]
+    assert "100% of the deliveries that the network allowed" in text
+
+
+def test_a_promise_that_is_not_known_is_a_sentence(tmp_path: Path):
+    directory = honest().write(tmp_path / "run")
+    text = (directory / "run.json").read_text()
+    (directory / "run.json").write_text(text.replace('"validity"', '"world peace"'))
+    with pytest.raises(AnalysisError, match=r"run.json is not what a run writes: Invalid enum value 'world peace'"):
+        check_run(directory)
