@@ -91,7 +91,7 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journey
         *run.run.problems,
         *_capture_differences(run.run.captures, reports),
         *_host_differences(run, leaving, arriving),
-        *_journey_differences(journeys),
+        *_journey_differences(journeys, duplicates=_duplicates(run)),
         *_vanished_differences(journeys, _dropped_out_of(run)),
     )
     hosts, counters = run.network.hosts, run.counters.values()
@@ -194,12 +194,17 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
             )
 
 
-def _journey_differences(journeys: Iterable[Journeys]) -> Iterator[str]:
+def _duplicates(run: RunInput) -> bool:
+    """Whether a link of this run duplicates packets by design."""
+    return any(link.duplicate for link in run.network.links) or any(fault.details.get("duplicate") for fault in run.faults)
+
+
+def _journey_differences(journeys: Iterable[Journeys], *, duplicates: bool) -> Iterator[str]:
     for group in journeys:
         count = _count(group.packets)
         if group.gap:
             yield f"{count} seen leaving a node that no capture shows reaching it, {group.example} for one"
-        if group.repeated and not group.disturbed:
+        if group.repeated and not group.disturbed and not duplicates:
             yield f"{count} seen more than once in the same direction of a link, {group.example} for one"
         if group.wrong_bit:
             yield f"{count} seen to arrive with a cost bit that is not what the links crossed say, {group.example} for one"

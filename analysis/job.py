@@ -19,7 +19,7 @@ from analysis.errors import AnalysisError
 from analysis.history import History
 from analysis.history import make as make_history
 from analysis.inputs import RunInput, load
-from analysis.scan import scan_captures, scan_events
+from analysis.scan import scan_events, scan_packets
 from analysis.spark import SPARK_ERRORS, reason
 from analysis.summary import Delays, Summary, summarise, write_summary
 
@@ -55,12 +55,12 @@ def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
 
 
 def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> list[Summary]:
-    scanned, events = scan_captures(spark, runs).persist(), scan_events(spark, runs).persist()
+    scanned, events = scan_packets(spark, runs).persist(), scan_events(spark, runs).persist()
     packets, delivered = scanned.where("report is null"), tables.deliveries(events.where("report is null"))
     crossings = tables.journeys(packets).persist()
     disturbed = [disturbances(run.network, run.faults) for run in runs]
     try:
-        progress("reading captures")
+        progress("reading packets")
         reports = _collect(scanned.where("report is not null").select("run", "report"), runs)
         progress("counting packets")
         link_costs = _collect(tables.link_costs(packets), runs)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -21,7 +22,7 @@ from analysis import pcap
 from analysis.books import CaptureReport
 from analysis.inputs import RunInput
 from analysis.logs import read_log
-from analysis.results import Capture
+from analysis.results import CROSSINGS, Capture
 from hostagent.messages import Purpose
 
 PACKETS: Final = pa.schema(
@@ -83,11 +84,16 @@ class _Names(NamedTuple):
     links: tuple[tuple[str, bool], ...]
 
 
-def scan_captures(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
-    """Every packet in every capture of every run, with one report a file."""
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
+    """Every packet on every link of every run: from captures, with one report a file, or from what the simulator wrote."""
     names = [_names(run) for run in runs]
-    items = [len(run.run.captures) for run in runs]
-    return _distribute(spark, items, PACKETS, lambda run, item: read_capture(names[run], run, item))
+    simulated = [run.run.engine == "simulator" for run in runs]
+    items = [1 if virtual else len(run.run.captures) for run, virtual in zip(runs, simulated, strict=True)]
+
+    def read(run: int, item: int) -> Batches:
+        return read_crossings(names[run].directory, run) if simulated[run] else read_capture(names[run], run, item)
+
+    return _distribute(spark, items, PACKETS, read)
 
 
 def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
@@ -121,6 +127,13 @@ def _names(run: RunInput) -> _Names:
         captures=run.run.captures,
         links=tuple((link.name, link.expensive) for link in ends),
     )
+
+
+def read_crossings(directory: Path, run: int) -> Batches:
+    """The packets of a simulated run."""
+    for batch in pq.ParquetFile(directory / CROSSINGS).iter_batches(_BATCH):
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        yield _batch(PACKETS, batch.num_rows, columns | {"run": pa.repeat(run, batch.num_rows)})
 
 
 def read_capture(names: _Names, run: int, item: int) -> Batches:

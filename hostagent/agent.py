@@ -197,6 +197,7 @@ class Agent(Environment):
                 self._broadcast(payload)
             case Hush():
                 self._hushed = True
+                self._sample()
             case SetClock(offset_s=offset_s, rate=rate):
                 self._clock_set_s, self._clock_offset_s, self._clock_rate = time.time(), offset_s, rate
             case AtDoor() as request:
@@ -229,9 +230,12 @@ class Agent(Environment):
 
     def _on_sample(self) -> None:
         """Say once a second how much was sent and how much is kept."""
-        self.trace("sample", sent=self._counters[counters.SENT], items=retained_items(self._core))
+        self._sample()
         self._storage.commit()
         self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)
+
+    def _sample(self) -> None:
+        self.trace("sample", sent=self._counters[counters.SENT], items=retained_items(self._core))
 
     def _finish_wake_up(self) -> None:
         """Commit, then send, then set the one alarm."""

@@ -1,5 +1,6 @@
 """Parts that broadcast protocols share: the copy of a message, and delivery that happens once, also across a restart."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,11 +20,15 @@ class DeliverOnce:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._delivered = {host: SequenceSet() for host in env.hosts}
+        # Most hosts never broadcast: a set for each of them would cost a thousand hosts a million sets.
+        self._delivered: defaultdict[str, SequenceSet] = defaultdict(SequenceSet)
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         """Remember what was delivered before a restart."""
-        self._delivered = {host: SequenceSet(stored.get(f"delivered/{host}", 0)) for host in self._env.hosts}
+        for key, value in stored.items():
+            match key.split("/"):
+                case ["delivered", host]:
+                    self._delivered[host].prefix = value
         for key in stored:
             match key.split("/"):
                 case ["delivered", host, number]:

@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
+        verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
         verb.add_argument(
             "--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, with seeds N, N+1, ..."
         )

@@ -18,7 +18,7 @@ STAGES = (
     "broadcasting",
     "letting it settle",
     "waiting until nothing is in flight",
-    "reading captures",
+    "reading packets",
 )
 
 
