@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("agent", "bring_up")
+BENCHMARKS = ("simulator", "agent", "bring_up")
 
 
 def main() -> int:

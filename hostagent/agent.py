@@ -85,6 +85,7 @@ class Agent(Environment):
         self._clock_set_s, self._clock_offset_s, self._clock_rate = 0.0, 0.0, 1.0
         self._at_door: list[_Countdown] = []
         self._signals: list[_Countdown] = []
+        self._due_signal = 0
         self._timers: dict[str, float] = {}
         self._deadlines: list[tuple[float, str]] = []
         self._alarm: asyncio.TimerHandle | None = None
@@ -155,6 +156,8 @@ class Agent(Environment):
             except BlockingIOError:
                 break
             self._on_datagram(datagram, expensive=ancillary[0][2][0] & 0xFC == wire.COST_TOS)
+            if self._due_signal:
+                break
         self._finish_wake_up()
 
     def _on_datagram(self, datagram: bytes, *, expensive: bool) -> None:
@@ -173,22 +176,20 @@ class Agent(Environment):
 
     def _copies(self, message: Message) -> int:
         """How often a message is to be received: once, unless a fault waits for it."""
-        for waiting in self._at_door:
-            if waiting.request.kind == type(message).__name__ and waiting.is_over():
-                self._at_door.remove(waiting)
-                return int(waiting.request.copies)
-        return 1
+        kind = type(message).__name__
+        due = [waiting for waiting in self._at_door if waiting.request.kind == kind and waiting.is_over()]
+        self._at_door = [waiting for waiting in self._at_door if waiting not in due]
+        return int(due[0].request.copies) if due else 1
 
     def _signal_if_due(self, event: str, origin: str, sequence: int) -> None:
-        """Die or stand still at exactly this event, if a fault waits for it. What came before it in this wake-up is committed."""
+        """Die at exactly this event, if a fault waits for it: between two datagrams, or when the call that logged it is committed."""
         for waiting in self._signals:
             wanted = waiting.request
             fits = wanted.event == event and wanted.origin in {"", origin} and wanted.sequence in {0, sequence}
             if fits and waiting.is_over():
-                self._signals.remove(waiting)
-                self._storage.commit()
-                os.kill(os.getpid(), wanted.signal)
-                return
+                self._due_signal = wanted.signal
+                if event == "send":
+                    os.kill(os.getpid(), wanted.signal)
 
     def _on_request(self) -> None:
         """Do what the testbed asks."""
@@ -240,6 +241,8 @@ class Agent(Environment):
     def _finish_wake_up(self) -> None:
         """Commit, then send, then set the one alarm."""
         self._storage.commit()
+        if self._due_signal:
+            os.kill(os.getpid(), self._due_signal)
         self._send_outbox()
         if self._alarm is not None:
             self._alarm.cancel()

@@ -248,8 +248,21 @@ def check(faults: Iterable[Fault], network: Network) -> None:
     """Refuse faults on things that are not there, and faults without a time."""
     for fault in faults:
         if (fault.at_ms is None) == (fault.when is None):
-            raise FaultError(f"fault {name_of(fault)} {fault.target}: give it either a time (at_ms) or a trigger (when)")
+            raise FaultError(f"{_described(fault)}: give it either a time (at_ms) or a trigger (when)")
+        _check_values(fault)
         _check_target(fault, network)
+
+
+def _described(fault: Fault) -> str:
+    return f"fault {name_of(fault)} {fault.target}".rstrip()
+
+
+def _check_values(fault: Fault) -> None:
+    """Hold a fault that was made in a script to what a schedule file is held to."""
+    try:
+        msgspec.convert(msgspec.to_builtins(fault), type(fault))
+    except msgspec.ValidationError as error:
+        raise FaultError(f"{_described(fault)}: {error}") from None
 
 
 def _check_target(fault: Fault, network: Network) -> None:
@@ -261,13 +274,16 @@ def _check_target(fault: Fault, network: Network) -> None:
             if fault.towards not in {"", link.a, link.b}:
                 raise FaultError(f"fault link-change {fault.link}: {fault.towards!r} is not an end of the link")
         case Partition():
-            _must_be(network.switches, [switch for side in fault.sides for switch in side], "switch", network)
+            named = [switch for side in fault.sides for switch in side]
+            _must_be(network.switches, named, "switch", network)
+            for switch in {switch: None for switch in named if named.count(switch) > 1}:
+                raise FaultError(f"fault partition: switch {switch} is named twice; it can be on one side only")
         case SwitchStop() | SwitchStart():
             _must_be(network.switches, [fault.switch], "switch", network)
         case Crash() | Restart() | Pause() | Resume() | Clock() | DropMessage() | DuplicateMessage():
             _must_be(network.hosts, [fault.host], "host", network)
-    if fault.when is not None and fault.when.host:
-        _must_be(network.hosts, [fault.when.host], "host", network)
+    if fault.when is not None:
+        _must_be(network.hosts, [name for name in (fault.when.host, fault.when.origin) if name], "host", network)
 
 
 def _must_be(known: Sequence[str], names: Iterable[str], what: str, network: Network) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from scenarios.faults import Fault, FaultError, LinkDown, LinkUp, check
+from scenarios.faults import Fault, FaultError, LinkDown, LinkUp, check, steps
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
@@ -62,8 +62,9 @@ class Scenario:
 
     @property
     def last_fault_ms(self) -> float:
-        """When the last fault that has a time is due."""
-        return max((fault.at_ms for fault in self.faults if fault.at_ms is not None), default=0.0)
+        """When the last step of the last fault that has a time is due."""
+        timed = ((fault.at_ms, fault) for fault in self.faults if fault.at_ms is not None)
+        return max((at_ms + after_ms for at_ms, fault in timed for after_ms, _ in steps(fault, self.network)), default=0.0)
 
     def broadcasts(self) -> Iterator[tuple[int, str, bytes]]:
         """Every broadcast: its number from 0, its source and its payload."""

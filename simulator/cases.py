@@ -73,9 +73,17 @@ def load(path: Path) -> Case:
     """A case from a file."""
     try:
         case = msgspec.json.decode(path.read_bytes(), type=Case)
-        case.scenario()
+        _check(case)
     except OSError as error:
         raise ScenarioError(f"case {path} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, NetworkError) as error:
+    except (msgspec.MsgspecError, NetworkError, ScenarioError) as error:
         raise ScenarioError(f"case {path}: {error}") from None
     return case
+
+
+def _check(case: Case) -> None:
+    """Refuse a case that cannot be run."""
+    case.scenario()
+    if case.protocol not in PROTOCOLS:
+        raise ScenarioError(f"there is no protocol {case.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
+    msgspec.convert(case.parameters, PROTOCOLS[case.protocol].Parameters)

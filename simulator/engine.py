@@ -11,7 +11,6 @@ from hostagent.wire import COST_DSCP
 from scenarios import Scenario
 from scenarios.faults import Fault
 from simulator.faults import NS_PER_MS, FaultPlayer
-from simulator.host import SimulatedHost
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
 
@@ -67,6 +66,10 @@ def simulate(
     if heal_for_ms:
         player.heal_everything()
         world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
+    _sample_hosts(world)
+    for host in world.hosts.values():
+        if host.alive and not host.paused:
+            world.log(host, "stop")
     outcome.ended_ns = world.now_ns
     return outcome
 
@@ -100,11 +103,12 @@ def _plan_broadcasts(scenario: Scenario, world: World) -> float:
 
 def _sample(world: World, every_ns: int) -> None:
     """Have every host say from time to time how much it sent and how much it keeps, as a real agent does."""
-    for host in world.hosts.values():
-        if host.alive:
-            _sample_host(world, host)
+    _sample_hosts(world)
     world.after(every_ns, _sample, world, every_ns)
 
 
-def _sample_host(world: World, host: SimulatedHost) -> None:
-    world.log(host, "sample", details={"sent": host.counters["sent"], "items": retained_items(host.core)})
+def _sample_hosts(world: World) -> None:
+    for host in world.hosts.values():
+        if host.alive and not host.paused:
+            world.log(host, "sample", details={"sent": host.counters["sent"], "items": retained_items(host.core)})
+    world.notify()

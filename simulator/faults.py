@@ -20,6 +20,7 @@ class FaultPlayer:
         self._pulled: set[str] = set()
         self._stopped: set[str] = set()
         self._at_door: list[_AtDoor] = []
+        self._healed = False
         self._waiting = [_Waiting(fault, fault.when) for fault in faults if fault.when is not None]
         self.records: list[FaultRecord] = []
         world.at_door = self._copies
@@ -31,7 +32,7 @@ class FaultPlayer:
 
     @property
     def unfired(self) -> list[Fault]:
-        """The faults whose trigger never came."""
+        """The faults that still wait: their trigger never came, or the run was over before they were due."""
         return [waiting.fault for waiting in self._waiting]
 
     def inject(self, fault: Fault) -> None:
@@ -57,18 +58,24 @@ class FaultPlayer:
             self._apply(vocabulary.Resume(host=name))
         for pipe in self._world.pipes.values():
             pipe.change(replace(pipe.properties, loss=0.0, burst=1.0, duplicate=0.0, reorder=0.0))
+        self._healed = True
 
     def _notice(self, host: str, event: str, origin: str, sequence: int) -> None:
-        for waiting in [waiting for waiting in self._waiting if waiting.trigger.fits(host, event, origin, sequence)]:
-            waiting.left -= 1
-            if waiting.left == 0:
-                self._waiting.remove(waiting)
-                if waiting.trigger.after_ms:
-                    self._world.after(round(waiting.trigger.after_ms * NS_PER_MS), self.inject, waiting.fault)
-                else:
-                    self.inject(waiting.fault)
+        fitting = [waiting for waiting in self._waiting if waiting.trigger.fits(host, event, origin, sequence)]
+        for waiting in [waiting for waiting in fitting if waiting.is_the_one()]:
+            if waiting.trigger.after_ms:
+                self._world.after(round(waiting.trigger.after_ms * NS_PER_MS), self._fire, waiting)
+            else:
+                self._fire(waiting)
+
+    def _fire(self, waiting: "_Waiting") -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+            self.inject(waiting.fault)
 
     def _apply(self, fault: Fault) -> None:
+        if self._healed:
+            return
         self._do(fault)
         now_ns = self._world.now_ns
         record = FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=now_ns, applied_ns=now_ns, details=fault.details)
@@ -94,8 +101,9 @@ class FaultPlayer:
             case vocabulary.SwitchStop(switch=switch):
                 self._stopped.add(switch)
                 self._settle_links()
-            case vocabulary.SwitchStart(switch=switch):
+            case vocabulary.SwitchStart(switch=switch) if switch in self._stopped:
                 self._stopped.discard(switch)
+                world.blank.add(switch)
                 self._settle_links()
             case vocabulary.ControllerStop():
                 world.controller_alive = False
@@ -136,26 +144,38 @@ class FaultPlayer:
 
     def _copies(self, host: SimulatedHost, message: Any) -> int:
         """How often a message that has reached a host is received: usually once."""
-        for waiting in self._at_door:
-            if waiting.host == host.host and waiting.kind == type(message).__name__:
-                waiting.left -= 1
-                if waiting.left == 0:
-                    self._at_door.remove(waiting)
-                    return waiting.copies
-        return 1
+        if not self._at_door:
+            return 1
+        kind = type(message).__name__
+        due = [one for one in self._at_door if one.host == host.host and one.kind == kind and one.is_the_one()]
+        self._at_door = [one for one in self._at_door if one not in due]
+        return due[0].copies if due else 1
 
 
-class _Waiting:
+class _Countdown:
+    """Something that waits for its n-th occasion."""
+
+    def __init__(self, nth: int) -> None:
+        self._left = nth
+
+    def is_the_one(self) -> bool:
+        """Count an occasion; whether it is the n-th."""
+        self._left -= 1
+        return self._left == 0
+
+
+class _Waiting(_Countdown):
     """A fault that waits for its trigger."""
 
     def __init__(self, fault: Fault, trigger: Trigger) -> None:
+        super().__init__(trigger.nth)
         self.fault = fault
         self.trigger = trigger
-        self.left = trigger.nth
 
 
-class _AtDoor:
+class _AtDoor(_Countdown):
     """A message that is to be dropped or duplicated at a host's door."""
 
     def __init__(self, host: str, kind: str, nth: int, copies: int) -> None:
-        self.host, self.kind, self.left, self.copies = host, kind, nth, copies
+        super().__init__(nth)
+        self.host, self.kind, self.copies = host, kind, copies

@@ -1,9 +1,10 @@
 """A host in virtual time: the environment of one protocol core.
 
 It keeps the promises of `hostagent.core.Environment`: what a call stored, logged and delivered takes effect as a whole when the call
-ends, and then the datagrams leave, one by one. A crash may come between two datagrams, and at no other place.
+ends, and then the datagrams leave, one by one. A crash may come before each datagram, and at no other place.
 """
 
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -32,14 +33,15 @@ class SimulatedHost(Environment):
         self._core_type = core
         self._parameters = parameters
         self._peers = tuple(host for host in self.hosts if host != name)
-        self.storage: dict[str, Any] = {}
+        self._storage: dict[str, bytes] = {}
         self.counters = dict.fromkeys(world.counter_names, 0)
         self.incarnation = 0
         self.alive = False
-        self._paused: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
+        self.paused = False
+        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._offset_ns, self._rate, self._set_ns = 0, 1.0, 0
         self._packet = 0
-        self._outbox: list[tuple[str, Message, Purpose]] = []
+        self._outbox: deque[tuple[str, Message, bytes, Purpose, int]] = deque()
         self._timers: dict[str, int] = {}
         self._timer_serial = 0
 
@@ -47,6 +49,11 @@ class SimulatedHost(Environment):
     def peers(self) -> tuple[str, ...]:
         """Every other host."""
         return self._peers
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What the storage holds, as a core that starts is given it."""
+        return {key: _decode(value) for key, value in self._storage.items()}
 
     def start(self) -> None:
         """Start the agent, or start it again with what the storage kept."""
@@ -58,29 +65,30 @@ class SimulatedHost(Environment):
         self.random = Random(f"{self._world.seed}/{self.host}/{self.incarnation}")  # noqa: S311 - repeatable, not secret
         self.core = self._core_type(self, self._parameters)
         self._world.log(self, "start", details={"incarnation": self.incarnation})
-        self.core.on_start(self.storage)
+        self.core.on_start(self.stored)
         self._leave()
 
     def crash(self) -> None:
-        """Die at once: timers, unsent datagrams and everything that was not stored are gone."""
-        self.alive = False
-        self._paused = None
+        """Die at once: timers, unsent datagrams, what waited and everything that was not stored are gone."""
+        self.alive = self.paused = False
         self._timers.clear()
         self._outbox.clear()
+        self._waiting.clear()
 
     def lose_storage(self) -> None:
         """Forget everything that was stored."""
-        self.storage.clear()
+        self._storage.clear()
 
     def pause(self) -> None:
         """Stand still; what happens meanwhile waits."""
-        if self.alive and self._paused is None:
-            self._paused = []
+        self.paused = self.alive
 
     def resume(self) -> None:
-        """Go on, with what has waited."""
-        waiting, self._paused = self._paused or [], None
-        for call, arguments in waiting:
+        """Go on: with the datagrams that had not left, then with what has waited."""
+        self.paused = False
+        self._leave()
+        while self._waiting and not self.paused:
+            call, arguments = self._waiting.popleft()
             self.do(call, *arguments)
 
     def set_clock(self, offset_ns: int, rate: float) -> None:
@@ -91,24 +99,26 @@ class SimulatedHost(Environment):
         """Let something happen to this host, now or when it is no longer paused."""
         if not self.alive:
             return
-        if self._paused is not None:
-            self._paused.append((call, arguments))
+        if self.paused:
+            self._waiting.append((call, arguments))
             return
         call(*arguments)
         self._leave()
 
     def broadcast(self, payload: bytes) -> None:
         """Number a message of the application, durably, and hand it to the core."""
-        sequence = self.storage.get(_LAST_BROADCAST, 0) + 1
-        self.storage[_LAST_BROADCAST] = sequence
+        sequence = _decode(self._storage.get(_LAST_BROADCAST, _ZERO)) + 1
+        self.store(_LAST_BROADCAST, sequence)
         self.counters["broadcast"] += 1
         self._world.log(self, "broadcast", self.host, sequence)
         self.core.on_broadcast(sequence, payload)
 
     def receive(self, sender: str, message: Message, expensive: bool) -> None:
-        """A datagram has arrived."""
-        self.counters["received"] += 1
-        self.core.on_message(sender, message, expensive)
+        """A datagram has arrived. At the door it may be lost or doubled by a fault."""
+        copies = self._world.at_door(self, message)
+        self.counters["received" if copies else "refused_injected"] += 1
+        for _ in range(copies):
+            self.core.on_message(sender, message, expensive)
 
     def now(self) -> float:
         """This host's own clock."""
@@ -117,7 +127,8 @@ class SimulatedHost(Environment):
 
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
         """Queue a datagram; it leaves when the call ends."""
-        self._outbox.append((to, message, purpose))
+        self._packet += 1
+        self._outbox.append((to, *self._world.on_wire(message), purpose, self._packet))
 
     def set_timer(self, name: str, after_s: float) -> None:
         """Set or move a timer, by this host's own clock."""
@@ -143,19 +154,21 @@ class SimulatedHost(Environment):
     def store(self, key: str, value: object) -> None:
         """Keep a value as storage would give it back: encoded, so that nothing is shared with the core."""
         if value is None:
-            self.storage.pop(key, None)
+            self._storage.pop(key, None)
         else:
-            self.storage[key] = msgspec.to_builtins(value)
+            self._storage[key] = _encode(value)
 
     def trace(self, event: str, **details: object) -> None:
         """Log an event of the protocol."""
         self._world.log(self, event, details=details)
 
     def _leave(self) -> None:
-        """Let the datagrams leave, one by one; a trigger may crash the host between two."""
-        outbox, self._outbox = self._outbox, []
-        for to, message, purpose in outbox:
-            if not self.alive:
-                return
-            self._packet += 1
-            self._world.transmit(self, to, message, purpose, self._packet)
+        """Let the datagrams leave, one by one; a trigger may crash or pause the host before each."""
+        self._world.notify()
+        while self._outbox and not self.paused:
+            self._world.transmit(self, *self._outbox.popleft())
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+_ZERO: Final = _encode(0)

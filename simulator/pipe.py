@@ -64,7 +64,12 @@ class Pipe:
         """Take on the properties of a link."""
         self.properties = properties
         self.ideal = not (
-            properties.bandwidth_mbit or properties.delay_ms or properties.loss or properties.duplicate or properties.reorder
+            properties.bandwidth_mbit
+            or properties.delay_ms
+            or properties.jitter_ms
+            or properties.loss
+            or properties.duplicate
+            or properties.reorder
         )
 
     def pull(self) -> None:
@@ -93,15 +98,19 @@ class Pipe:
             self.counts.overflowed += 1
             return ()
         self.counts.carried += 1
-        copies = 2 if properties.duplicate and self._random.random() < properties.duplicate else 1
-        return tuple(left_ns + self._delay_ns() for _ in range(copies))
+        arrival_ns = left_ns + self._delay_ns()
+        if properties.duplicate and self._random.random() < properties.duplicate:
+            self.counts.carried += 1
+            return arrival_ns, left_ns + self._delay_ns()
+        return (arrival_ns,)
 
     def _is_lost(self) -> bool:
         properties = self.properties
         if properties.burst <= 1 or properties.loss >= 1:
             return self._random.random() < properties.loss
-        # Everything is lost in the bad state, which lasts `burst` packets on average, and nothing in the good one.
-        recover = 1 / properties.burst
+        # Everything is lost in the bad state, which lasts `burst` packets on average, and nothing in the good one. The good one lasts
+        # one packet at least, so the bad one lasts longer than asked for where the mean loss could not be reached otherwise.
+        recover = min(1 / properties.burst, (1 - properties.loss) / properties.loss)
         worsen = recover * properties.loss / (1 - properties.loss)
         self._bad = self._random.random() >= recover if self._bad else self._random.random() < worsen
         return self._bad

@@ -69,7 +69,8 @@ def _link_change(draw: _Draw) -> Iterator[AnyFault]:
 
 
 def _partition(draw: _Draw) -> Iterator[AnyFault]:
-    side = tuple(switch for switch in draw.network.switches if draw.random.random() < 0.5)
+    switches = draw.network.switches
+    side = tuple(draw.random.sample(switches, k=draw.random.randint(1, len(switches) - 1)))
     at_ms = draw.moment()
     yield vocabulary.Partition(at_ms=at_ms, sides=(side,))
     yield vocabulary.Heal(at_ms=at_ms + draw.span())
@@ -162,12 +163,13 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
     """The case of a number, and the kinds of trouble that are on in it."""
     random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret
     core = PROTOCOLS[protocol]
-    topology, link_kinds = _draw_topology(random)
+    beyond = random.randrange(BEYOND_ONE_IN) == 0
+    without = frozenset() if beyond else core.beyond
+    topology, link_kinds = _draw_topology(random, without)
     network = find(topology)
     messages, interval_ms = random.randint(1, 20), float(random.choice((1, 10, 50)))
     draw = _Draw(random, network, messages * interval_ms + random.choice((100.0, 2000.0)), core)
-    beyond = random.randrange(BEYOND_ONE_IN) == 0
-    on = [kind for kind in KINDS if random.random() < 0.4 and (beyond or kind not in core.beyond)]
+    on = [kind for kind in KINDS if random.random() < 0.4 and kind not in without]
     drawn = [fault for kind in on for _ in range(random.randint(1, MOST_OF_A_KIND)) for fault in KINDS[kind](draw)]
     promise = core.promise(core.Parameters(**(parameters or {})), len(network.hosts))
     case = Case(
@@ -181,14 +183,15 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
         heal_for_ms=1.5 * promise.patience_ms + 10_000,
         faults=tuple(drawn),
         parameters=parameters or {},
-        beyond=any(kind in core.beyond for kind in on),
+        beyond=not core.beyond.isdisjoint((*on, *link_kinds)),
     )
     return case, frozenset((*on, *link_kinds))
 
 
-def _draw_topology(random: Random) -> tuple[str, list[str]]:
+def _draw_topology(random: Random, without: frozenset[str]) -> tuple[str, list[str]]:
     """A small network, written as on the command line, and the impairments that its expensive links have."""
-    options = {kind: random.choice(values) for kind, values in _LINK_OPTIONS.items() if random.random() < 0.3}
+    drawn = {kind: random.choice(values) for kind, values in _LINK_OPTIONS.items() if random.random() < 0.3}
+    options = {kind: value for kind, value in drawn.items() if kind not in without}
     if random.random() < 0.5:
         shape = random.choice(("line", "ring", "star", "mesh"))
         text = f"clusters:k={random.randint(2, 4)},size={random.randint(1, 3)},shape={shape}"

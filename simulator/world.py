@@ -6,7 +6,7 @@ own function; after a change of a link it takes `REROUTING_NS` until the new rou
 
 import hashlib
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from copy import copy
 from random import Random
@@ -50,7 +50,7 @@ class Packet:
 class World:
     """Hosts, pipes and events of one simulated run."""
 
-    counter_names = (*NAMES, "overflowed", "unreachable", "no_route")
+    counter_names = (*NAMES, "overflowed", "unreachable")
 
     def __init__(self, network: Network, core: type[Core], parameters: Any, seed: int) -> None:
         self.network = network
@@ -62,6 +62,8 @@ class World:
         self._random = Random(f"{seed}/network")  # noqa: S311 - repeatable, not secret
         self._trace = hashlib.sha256()
         self._codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
+        self._on_wire: tuple[Message | None, tuple[Message, bytes]] = (None, (Message(0, "", 0), b""))
+        self._noticed: deque[tuple[str, str, str, int]] = deque()
         self.pipes = {
             (source, link.other(source)): Pipe(link, source, self._random)
             for link in network.links
@@ -71,6 +73,8 @@ class World:
         self._up = every_port(network)
         self._routes = routes(network, self._up)
         self.controller_alive = True
+        self.blank: set[str] = set()
+        """Switches that have started again and have no flows yet."""
         self.hosts = {host: SimulatedHost(self, host, core, parameters) for host in network.hosts}
         self.on_event: Callable[[str, str, str, int], None] | None = None
         self.on_log: Callable[[str, Event], None] | None = None
@@ -105,15 +109,31 @@ class World:
         if self.on_log is not None:
             self.on_log(host.host, Event(at_ns=self.now_ns, event=event, origin=origin, sequence=sequence, details=details or {}))
         if self.on_event is not None:
-            self.on_event(host.host, event, origin, sequence)
+            self._noticed.append((host.host, event, origin, sequence))
 
-    def transmit(self, host: SimulatedHost, to: str, message: Message, purpose: Purpose, number: int) -> None:
+    def notify(self) -> None:
+        """Tell whoever waits for it what was logged, now that the call in which it was logged has ended."""
+        while self._noticed:
+            noticed = self._noticed.popleft()
+            if self.on_event is not None:
+                self.on_event(*noticed)
+
+    def on_wire(self, message: Message) -> tuple[Message, bytes]:
+        """A message as a receiver decodes it, so that nothing is shared with the sender, and its datagram."""
+        known, result = self._on_wire
+        # A copy for every host is one object, and need not be encoded for each.
+        if message is not known:
+            datagram = self._codec.encode(1, 0, message, Purpose.DATA, 0)
+            result = self._codec.decode(datagram).message, datagram
+            self._on_wire = message, result
+        return result
+
+    def transmit(self, host: SimulatedHost, to: str, message: Message, datagram: bytes, purpose: Purpose, number: int) -> None:
         """A datagram leaves its host."""
-        size = len(self._codec.encode(host.number, number, message, purpose, self.now_ns))
         host.counters["sent"] += 1
         host.counters[_SENT[purpose]] += 1
-        self._trace.update(b"%d %d %d\n" % (self.now_ns, number, size))
-        packet = Packet(host.host, to, self._last_switch[to], message, purpose, number, size)
+        self._trace.update(b"%d %d %d %d %d " % (self.now_ns, host.number, number, self.network.numbers[to], purpose) + datagram)
+        packet = Packet(host.host, to, self._last_switch[to], message, purpose, number, len(datagram))
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
         if self.on_event is not None:
             self.on_event(host.host, "send", message.origin, message.sequence)
@@ -129,9 +149,10 @@ class World:
             if self.on_crossing is not None:
                 self.on_crossing(self.now_ns, pipe, packet)
             if arrivals != (self.now_ns,):
-                for at_ns in arrivals:
+                for at_ns in arrivals[1:]:
                     # From here on a duplicate goes its own way.
                     self.after(at_ns - self.now_ns, self._arrive, copy(packet), pipe, pipe.epoch)
+                self.after(arrivals[0] - self.now_ns, self._arrive, packet, pipe, pipe.epoch)
                 return
             following = self._next_pipe(packet, pipe.target)
             if following is None:
@@ -151,23 +172,23 @@ class World:
     def _next_pipe(self, packet: Packet, node: str) -> Pipe | None:
         """Where a packet goes from a node; nowhere if it has arrived, or if the switch has no flow for it."""
         if node == packet.destination:
-            self._into_host(packet)
+            # An event of its own: whatever happens at this host, the one that sends has done what it was about first.
+            self.after(0, self._into_host, packet)
             return None
         packet.hops += 1
         following = packet.destination if node == packet.last else self._routes.trees[packet.last].get(node)
-        if following is None or packet.hops > MOST_HOPS:
+        if following is None or packet.hops > MOST_HOPS or node in self.blank:
             self.vanished["no route"] += 1
             return None
         return self.pipes[node, following]
 
     def _into_host(self, packet: Packet) -> None:
         host = self.hosts[packet.destination]
-        self._trace.update(b"%d %d\n" % (self.now_ns, packet.number))
+        self._trace.update(b"%d %d %d %s\n" % (self.now_ns, host.number, packet.number, packet.sender.encode()))
         if not host.alive:
             host.counters["unreachable"] += 1
             return
-        for _ in range(self.at_door(host, packet.message)):
-            host.do(host.receive, packet.sender, packet.message, packet.expensive)
+        host.do(host.receive, packet.sender, packet.message, packet.expensive)
 
     def set_link(self, a: str, b: str, *, up: bool) -> None:
         """Pull a link or plug it in; the routes follow later."""
@@ -183,6 +204,7 @@ class World:
         """Compute the routes over the links that are up, if there is a controller to do it."""
         if not self.controller_alive:
             return
+        self.blank.clear()
         up = frozenset(
             Port(switch, number)
             for switch, ports in self.network.ports.items()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.table import Table
 
+from analysis.inputs import load as load_run
 from analysis.verdicts import check_run, judgement_table
 from hostagent.core import Core
 from hostagent.protocols import PROTOCOLS
@@ -101,22 +102,29 @@ def demo(arguments: Namespace) -> int:
 
 def analyse(arguments: Namespace) -> int:
     """Analyse runs that were made before, here or elsewhere; needs no root."""
+    for directory in arguments.runs:
+        load_run(directory)
     spark = _SparkStart(arguments.spark_master)
     return _analyse(arguments.runs, spark, arguments.out or arguments.runs[0].parent, as_json=arguments.json)
 
 
 def _analyse(directories: Sequence[Path], spark: "_SparkStart", out: Path, *, as_json: bool) -> int:
-    from analysis import job
-    from analysis.summary import comparison
-
     with progress("analysis") as show:
-        summaries = job.analyse(directories, spark.wait(), show)
+        show("starting Spark")
+        session = spark.wait()
+        # Only now: two threads that import PySpark at the same time get in each other's way.
+        from analysis import job
+        from analysis.summary import comparison
+
+        summaries = job.analyse(directories, session, show)
         plots = job.compare(summaries, out / "plots")
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(summaries) + b"\n")
     else:
         output.print(comparison(summaries))
         _explain(summaries)
+        for directory in directories:
+            _tell_rerouting(directory)
         for plot in (*plots, *(directory / "plots" for directory in directories)):
             output.print(f"  {plot}", soft_wrap=True)
     return _status(summaries)
@@ -126,6 +134,15 @@ def _explain(summaries: "Sequence[Summary]") -> None:
     for summary in summaries:
         for reason in summary.verdict_reasons:
             output.print(f"{summary.protocol}: {reason}", soft_wrap=True)
+
+
+def _tell_rerouting(directory: Path) -> None:
+    """How long the controller took to route around what failed; its log has the rest."""
+    log = directory / "controller.jsonl"
+    for event in map(msgspec.json.decode, log.read_bytes().splitlines() if log.exists() else ()):
+        if event["event"] == "rerouted" and event["flows_changed"]:
+            what = f"{event['flows_changed']} flows on {event['switches']} switches in {event['took_ms']:.0f} ms"
+            output.print(f"{directory.name}: re-routed {what} ({event['cause']} at {event['switch']})", soft_wrap=True)
 
 
 def _status(summaries: "Sequence[Summary]") -> int:

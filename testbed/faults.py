@@ -56,9 +56,10 @@ class Injector:
         self._emulation = emulation
         self._network = emulation.network
         self._agents = agents
-        self._current = {(link.a, link.b): link for link in self._network.links} | {
+        self.current = {(link.a, link.b): link for link in self._network.links} | {
             (link.b, link.a): link for link in self._network.links
         }
+        """The link that each direction is to be shaped as, by (from, to)."""
         self._pulled: set[str] = set()
         self._due: list[tuple[float, Fault]] = []
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_crash(fault)])
@@ -178,26 +179,26 @@ class Injector:
             if link.name in self._pulled:
                 self._set_link(link, up=True)
             for source, target in ((link.a, link.b), (link.b, link.a)):
-                if self._current[source, target] != link:
+                if self.current[source, target] != link:
                     self._reshape(source, target, link)
 
     def _change_link(self, fault: vocabulary.LinkChange) -> None:
         link = link_named(self._network, fault.link)
         for source, target in ((link.a, link.b), (link.b, link.a)):
             if fault.towards in {"", target}:
-                self._reshape(source, target, replace(self._current[source, target], **fault.properties))
+                self._reshape(source, target, replace(self.current[source, target], **fault.properties))
 
     def _reshape(self, source: str, target: str, link: Link) -> None:
         """Shape one direction anew, and read it back."""
         end = self._emulation.plan.end(source, target)
         self._keep_drops(source, target)
-        shaping.reshape(self._current[source, target], link, end)
-        self._current[source, target] = link
+        shaping.reshape(self.current[source, target], link, end)
+        self.current[source, target] = link
 
     def _shape_again(self, switch: str) -> None:
         """A switch that takes its ports over clears what shaped them."""
         for neighbour in self._network.neighbours[switch]:
-            link = self._current[switch, neighbour]
+            link = self.current[switch, neighbour]
             if shaping.is_shaped(link):
                 shaping.reshape(link, link, self._emulation.plan.end(switch, neighbour))
 

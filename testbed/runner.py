@@ -98,6 +98,7 @@ def _measure(
     (output / "faults.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(injector.records))
     problems = [
         *agents.deaths,
+        *_misshapen(emulation, injector),
         *(f"the capture {file} ended early" for file in captures.dead()),
         *never_fired(unfired),
     ]
@@ -109,6 +110,15 @@ def _measure(
         _drops_since(emulation, drops_before, injector.dropped),
         tuple(problems),
     )
+
+
+def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
+    """A link that was shaped at the start and is not at the end has spoiled the run."""
+    try:
+        shaping.read_back(emulation.plan, injector.current)
+    except CannotRun as difference:
+        return [f"at the end of the run: {difference}"]
+    return []
 
 
 def _play(scenario: Scenario, emulation: Emulation, agents: Agents, injector: Injector, progress: Progress) -> None:

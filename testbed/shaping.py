@@ -8,7 +8,7 @@ Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here e
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,15 +85,24 @@ def threshold(loss: float) -> int:
 
 def shape(plan: Plan) -> None:
     """Shape every link of a network that was just made, and read every parameter back."""
-    by_namespace: dict[str, list[tuple[Link, End]]] = {}
+    by_namespace: dict[str, list[str]] = {}
     for link in filter(is_shaped, plan.network.links):
         for end in plan.ends(link):
-            by_namespace.setdefault(end.namespace, []).append((link, end))
-    for namespace, shaped in by_namespace.items():
-        tc([order for link, end in shaped for order in orders(link, end.interface)], namespace)
-        observed = _read_qdiscs(namespace)
-        for link, end in shaped:
-            verify(link, end, observed.get(end.interface, []), _read_loss(link, end))
+            by_namespace.setdefault(end.namespace, []).extend(orders(link, end.interface))
+    for namespace, lines in by_namespace.items():
+        tc(lines, namespace)
+    read_back(plan, {(end.node, link.other(end.node)): link for link in plan.network.links for end in plan.ends(link)})
+
+
+def read_back(plan: Plan, asked: Mapping[tuple[str, str], Link]) -> None:
+    """Stop with a sentence unless every direction, by (from, to), is shaped as its link asks."""
+    observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for (source, target), link in asked.items():
+        end = plan.end(source, target)
+        if is_shaped(link):
+            if end.namespace not in observed:
+                observed[end.namespace] = _read_qdiscs(end.namespace)
+            verify(link, end, observed[end.namespace].get(end.interface, []), _read_loss(link, end))
 
 
 def reshape(before: Link, link: Link, end: End) -> None:
@@ -131,7 +140,7 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         if seen[what] != value:
             raise CannotRun(
                 f"link {link.name}, leaving {end.node}: the kernel shows {what} {seen[what]} where {value} was asked for; "
-                "nothing was run, because its figures would be wrong"
+                "figures from such a link would be wrong"
             )
 
 

@@ -97,7 +97,7 @@ def test_the_sentences_of_runs_that_were_too_short():
         "h3 had not delivered message 1 of h1 when the run ended at 20.000 s: too soon to say never"
     )
     assert judged(G.BOUNDED_MEMORY, plays.many_messages(m.KeepsEverythingForEver), patience_ms=60_000).reason == (
-        "h3 kept 13 items at 11.000 s, with nothing left to do, where 12 are stated, "
+        "h1 kept 21 items at 11.000 s, with nothing left to do, where 12 are stated, "
         "but the run ended before it had to be at rest, at 60.900 s"
     )
 

@@ -103,7 +103,7 @@ def test_a_pulled_link_is_routed_around_and_the_log_says_how_long_it_took(tmp_pa
     assert rerouted
     assert all(event["took_ms"] > 0 for event in rerouted)
     fault = json.loads((out / "basic" / "faults.jsonl").read_text())
-    assert (fault["fault"], fault["target"]) == ("link_down", "s1-s2")
+    assert (fault["fault"], fault["target"]) == ("link-down", "s1-s2")
     after = [
         row
         for row in pq.read_table(out / "basic" / "tables" / "packets.parquet").to_pylist()

@@ -1,0 +1,190 @@
+"""Random cases, the files that keep them, and failing ones made small."""
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hostagent.delivery import Copy
+from hostagent.messages import Purpose
+from hostagent.promises import Guarantee
+from hostagent.protocols import PROTOCOLS
+from hostagent.protocols.basic import Ack, Basic
+from scenarios import ScenarioError
+from scenarios.faults import Partition, trunks
+from simulator.cases import Case, load, run
+from simulator.shrink import broken, shrink
+from simulator.swarm import _LINK_OPTIONS, KINDS, draw_case
+from topologies import find
+
+DRAWN = 400
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return [draw_case("basic", seed) for seed in range(DRAWN)]
+
+
+class NeverRepeats(Basic):
+    """Takes a copy sent for a copy received."""
+
+    name = "never-repeats"
+
+    def on_timer(self, name):
+        """Do nothing."""
+
+
+class ForgetsToDeduplicate(Basic):
+    """Delivers whatever comes."""
+
+    name = "forgets-to-deduplicate"
+
+    def on_message(self, sender, message, expensive):
+        if isinstance(message, Copy):
+            self.env.deliver(message.origin, message.sequence, message.payload)
+            self.env.send(sender, Ack(0, message.origin, message.sequence), Purpose.CONTROL)
+        else:
+            super().on_message(sender, message, expensive)
+
+
+class ForgetsAtRestart(Basic):
+    """Starts with an empty head."""
+
+    name = "forgets-at-restart"
+
+    def on_start(self, stored):
+        """Look at nothing."""
+
+
+def test_every_kind_of_trouble_and_every_pair_of_kinds_is_drawn(drawn):
+    kinds = {*KINDS, *_LINK_OPTIONS}
+    pairs = {pair for _, on in drawn for pair in itertools.combinations(sorted(on), 2)}
+    assert {kind for _, on in drawn for kind in on} == kinds
+    assert pairs == set(itertools.combinations(sorted(kinds), 2))
+
+
+def test_what_a_protocol_does_not_claim_to_survive_is_drawn_seldom_and_marked(drawn):
+    marked = [(case.beyond, not Basic.beyond.isdisjoint(on)) for case, on in drawn]
+    assert all(beyond == holds for beyond, holds in marked)
+    assert 0 < sum(beyond for beyond, _ in marked) < DRAWN / 5
+
+
+def test_impairments_of_links_may_be_beyond_a_protocol_too(monkeypatch):
+    class Fragile(Basic):
+        beyond = frozenset({"loss", "crash"})
+
+    monkeypatch.setitem(PROTOCOLS, "basic", Fragile)
+    for seed in range(100):
+        case, on = draw_case("basic", seed)
+        assert case.beyond == bool(on & Fragile.beyond)
+        assert ("loss=" in case.topology) == ("loss" in on)
+
+
+def test_a_number_always_gives_the_same_case(drawn):
+    assert [draw_case("basic", seed) for seed in range(DRAWN)] == drawn
+
+
+def test_every_case_makes_sense_and_names_its_own_seed(drawn):
+    for seed, (case, _) in enumerate(drawn):
+        assert case.scenario().network.hosts
+        assert case.seed == seed
+
+
+def test_a_drawn_partition_cuts_something(drawn):
+    for case, _ in drawn:
+        for fault in case.faults:
+            if isinstance(fault, Partition):
+                (side,) = fault.sides
+                assert any((trunk.a in side) != (trunk.b in side) for trunk in trunks(find(case.topology)))
+
+
+def test_a_case_reads_back_from_its_file_and_runs_the_same(tmp_path, drawn):
+    for number, (case, _) in enumerate(drawn[:50]):
+        path = tmp_path / f"{number}.json"
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(case)))
+        assert load(path) == case
+    assert run(load(path)) == run(case)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "Input data was truncated"),
+        ("{}", "missing required field `protocol`"),
+        ('{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "doughnut"}', "doughnut"),
+        ('{"protocol": "gossip", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1"}', "there is no protocol 'gossip'"),
+        (
+            '{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "parameters": {"retry": 1}}',
+            "unknown field `retry`",
+        ),
+        (
+            '{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "sources": ["h99"]}',
+            "source 'h99' is not a host",
+        ),
+        (
+            '{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "messages": 0}',
+            "there must be at least one",
+        ),
+    ],
+)
+def test_a_bad_case_is_refused_in_a_sentence_that_names_its_file(tmp_path, text, sentence):
+    path = tmp_path / "case.json"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as refusal:
+        load(path)
+    assert str(refusal.value).startswith(f"case {path}: ")
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_case_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
+        load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("mutant", "promise"),
+    [
+        (NeverRepeats, Guarantee.VALIDITY),
+        (ForgetsToDeduplicate, Guarantee.NO_DUPLICATION),
+        (ForgetsAtRestart, Guarantee.NO_DUPLICATION),
+    ],
+)
+def test_a_broken_protocol_is_caught_and_its_case_made_small(monkeypatch, mutant, promise):
+    monkeypatch.setitem(PROTOCOLS, mutant.name, mutant)
+    case = next(case for case in within(mutant.name) if promise in broken(run(case).judgement))
+    small = shrink(case)
+    assert broken(run(small).judgement) & broken(run(case).judgement)
+    assert len(small.faults) <= 2 < len(case.faults)
+    assert small.messages <= case.messages
+    assert len(small.sources) == 1
+    assert run(small) == run(small)
+
+
+def test_a_small_case_breaks_what_the_large_one_broke(monkeypatch):
+    monkeypatch.setitem(PROTOCOLS, NeverRepeats.name, NeverRepeats)
+    for case in itertools.islice(within(NeverRepeats.name), 3):
+        wanted = broken(run(case).judgement)
+        assert not wanted or broken(run(shrink(case)).judgement) & wanted
+
+
+def test_a_case_that_breaks_nothing_stays_as_it_is():
+    case = Case(protocol="basic", seed=1, topology="clusters:k=2,size=1,shape=line,delay=1ms", heal_for_ms=1000.0, messages=2)
+    assert shrink(case) == case
+
+
+def test_basic_keeps_its_promises_in_whatever_it_claims_to_survive():
+    results = {case.seed: run(case).judgement for case in itertools.islice(within("basic"), 40)}
+    assert {seed: judgement.reasons for seed, judgement in results.items() if judgement.verdict == "violated"} == {}
+
+
+def within(protocol):
+    """The cases of a protocol that hold nothing beyond what it claims to survive."""
+    return (case for seed in itertools.count() if not (case := draw_case(protocol, seed)[0]).beyond)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "cases").glob("*.json")), ids=lambda path: path.stem)
+def test_cases_that_failed_once_hold_now(path):
+    """Shrunk by campaigns; the README's track record says what was wrong."""
+    assert run(load(path)).judgement.verdict == "holds"
