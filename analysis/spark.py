@@ -1,6 +1,5 @@
 """The one place that starts Spark. A command starts one session and uses it for everything."""
 
-import logging
 import os
 import shutil
 import sys
@@ -15,8 +14,6 @@ from analysis.errors import AnalysisError
 # The jobs are short: the JVM's quick compiler and simplest collector start sooner, and the full ones would never pay off.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HERE = Path(__file__).parent
-# It logs every call that Ctrl-C interrupts, with a traceback; what matters comes as an exception.
-logging.getLogger("py4j").setLevel(logging.CRITICAL)
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises for whatever went wrong in it."""
 

@@ -17,7 +17,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -83,9 +83,11 @@ def _fork_agent(order: LaunchOrder, host: str, incarnation: int) -> int:
             asyncio.run(_run_agent(order.setting, host, incarnation))
             status = 0
         except BaseException:  # noqa: BLE001 - nothing may escape into the launcher
-            traceback.print_exc()
+            # Where the disk is full there may be no room for last words either.
+            with suppress(OSError):
+                traceback.print_exc()
+                sys.stderr.flush()
         finally:
-            sys.stderr.flush()
             os._exit(status)
     return pid
 

@@ -1,6 +1,7 @@
 """What each command does, once its arguments are read. Every function returns the exit status."""
 
 import dataclasses
+import logging
 import math
 import shutil
 import subprocess
@@ -357,6 +358,8 @@ class _SparkStart:
     def _start(self) -> None:
         from analysis.spark import start_session
 
+        # Py4J logs every call that Ctrl-C interrupts, with a traceback; what matters comes as an exception.
+        logging.disable(logging.CRITICAL)
         try:
             self._session = start_session(self._master)
         except Exception as error:  # noqa: BLE001 - raised again by whoever waits

@@ -87,7 +87,6 @@ def test_the_check_on_imports_can_fail(tmp_path):
 TRACE = """
 from random import Random
 from hostagent.protocols import PROTOCOLS
-from scenarios.faults import FAULTS
 from world import World
 for core in PROTOCOLS.values():
     random, world = Random({seed}), World(core, 5, seed={seed})
@@ -103,8 +102,9 @@ for core in PROTOCOLS.values():
 
 def trace(seed: int, hash_seed: int) -> bytes:
     command = [sys.executable, "-c", TRACE.format(seed=seed)]
-    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOM.parent)}
-    return subprocess.run(command, cwd=Path(__file__).parent, env=environment, check=True, stdout=subprocess.PIPE).stdout
+    here = Path(__file__).parent
+    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": f"{ROOM.parent}:{here}"}
+    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
 
 
 def test_the_same_seed_gives_the_same_trace_under_any_hash_seed():
