@@ -34,6 +34,10 @@ class DeliverOnce:
                 case ["delivered", host, number]:
                     self._delivered[host].add(int(number))
 
+    def delivered(self, origin: str) -> SequenceSet:
+        """The numbers of the messages of a host that were delivered here; not to be changed."""
+        return self._delivered[origin]
+
     def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
         """Hand the message to the application unless it already has it."""
         if self._delivered[origin].add(sequence):

@@ -36,6 +36,16 @@ class SequenceSet:
     def __len__(self) -> int:
         return self.prefix + len(self._beyond)
 
+    @property
+    def highest(self) -> int:
+        """The largest number, or 0."""
+        return max(self._beyond, default=self.prefix)
+
+    def lacking(self, other: "SequenceSet") -> list[int]:
+        """The numbers that are here and not in the other set, in order."""
+        behind = (number for number in range(other.prefix + 1, self.prefix + 1) if number not in other)
+        return [*behind, *(number for number in sorted(self._beyond) if number not in other)]
+
     def state(self) -> tuple[int, list[int]]:
         """What `SequenceSet(*state)` makes into an equal set again."""
         return self.prefix, sorted(self._beyond)

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="./castbed", description="A Mininet testbed for reliable broadcast.", epilog=_EPILOG)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    demo = verbs.add_parser("demo", help="run, capture, analyse and plot four clusters of three hosts with every protocol")
+    demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts")
     demo.set_defaults(call=commands.demo)
     run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")

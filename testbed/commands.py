@@ -95,9 +95,8 @@ def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> "_
 
 
 def demo(arguments: Namespace) -> int:
-    """The main job in one word: the clusters scenario with every protocol."""
-    arguments.scenario = "clusters"
-    arguments.protocol = list(PROTOCOLS)
+    """The main job in one word: the clusters scenario with its protocols."""
+    arguments.scenario, arguments.protocol = "clusters", None
     return run(arguments)
 
 

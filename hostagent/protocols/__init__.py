@@ -3,5 +3,6 @@
 from hostagent.core import Core
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
+from hostagent.protocols.cluster_tree import ClusterTree
 
-PROTOCOLS: dict[str, type[Core]] = {core.name: core for core in (BestEffort, Basic)}
+PROTOCOLS: dict[str, type[Core]] = {core.name: core for core in (BestEffort, Basic, ClusterTree)}
