@@ -7,18 +7,20 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from analysis.errors import AnalysisError
 from controller.__main__ import loopback
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
-from testbed import commands
+from testbed import commands, run_commands, verdict_commands
 from testbed.errors import CannotRun
+from testbed.status import UNKNOWN
 from testbed.terminal import errors
 from topologies import NetworkError
 
 INTERRUPTED = 130
+_Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no other name for it
 _EPILOG = "Exit status: 0 every guarantee holds, 1 one is violated, 2 unknown or could not run."
 
 
@@ -27,56 +29,66 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the sentence and where to find more."""
-        self.exit(commands.UNKNOWN, f"castbed: {message}; see {self.prog} --help\n")
+        self.exit(UNKNOWN, f"castbed: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """The grammar of the command line."""
     top = _Parser(prog="./castbed", description="A Mininet testbed for reliable broadcast.", epilog=_EPILOG)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_runs(verbs)
+    _add_verdicts(verbs)
+    _add_looks(verbs)
+    for name in ("demo", "run", "analyse", "campaign"):
+        verbs.choices[name].add_argument(
+            "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
+        )
+    for name in ("demo", "run", "analyse", "doctor", "campaign"):
+        verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
+    for name in ("demo", "run", "analyse", "check", "campaign", "list", "doctor", "topology", "routes"):
+        verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
+    return top
 
-    demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts")
-    demo.set_defaults(call=commands.demo)
+
+def _add_runs(verbs: _Verbs) -> None:
+    demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts", epilog=_EPILOG)
+    demo.set_defaults(call=run_commands.demo)
     run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
-    run.set_defaults(call=commands.run)
+    run.set_defaults(call=run_commands.run)
     for verb in (demo, run):
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
-        verb.add_argument(
-            "--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, with seeds N, N+1, ..."
-        )
+        verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
-    analyse.set_defaults(call=commands.analyse)
+    analyse.set_defaults(call=run_commands.analyse)
+
+
+def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
-    check.set_defaults(call=commands.check)
+    check.set_defaults(call=verdict_commands.check)
     campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     campaign.add_argument("--jobs", type=_positive, metavar="J", help="how many at a time (default: as many as there are cores)")
-    campaign.add_argument(
-        "--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one from its file"
-    )
-    campaign.set_defaults(call=commands.campaign)
-    for verb in (demo, run, analyse, campaign):
-        verb.add_argument(
-            "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
-        )
+    campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
+    campaign.set_defaults(call=verdict_commands.campaign)
+
+
+def _add_looks(verbs: _Verbs) -> None:
     for name, call, text in (
         ("list", commands.list_all, "show scenarios, protocols and topologies"),
         ("doctor", commands.examine, "show what this machine can do, and what is missing"),
+        ("clean", commands.clean, "remove what killed runs left behind, and nothing else"),
     ):
         verbs.add_parser(name, help=text).set_defaults(call=call)
-    clean = verbs.add_parser("clean", help="remove what killed runs left behind, and nothing else")
-    clean.set_defaults(call=commands.clean)
-
     topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
     topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
     topology.set_defaults(call=commands.topology)
@@ -87,15 +99,9 @@ def parser() -> argparse.ArgumentParser:
     controller.set_defaults(call=commands.controller)
     for verb in (topology, routes, controller):
         verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
-
     test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
     test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
     test.set_defaults(call=commands.test)
-    for name in ("demo", "run", "analyse", "doctor", "campaign"):
-        verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "analyse", "check", "campaign", "list", "doctor", "topology", "routes"):
-        verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
-    return top
 
 
 def _positive(text: str) -> int:
@@ -118,10 +124,10 @@ def main(words: Sequence[str] | None = None) -> int:
         status: int = arguments.call(arguments)
     except (CannotRun, ScenarioError, FaultError, NetworkError, AnalysisError) as error:
         errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
-        return commands.UNKNOWN
+        return UNKNOWN
     except OSError as error:
         errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True, markup=False)
-        return commands.UNKNOWN
+        return UNKNOWN
     except KeyboardInterrupt:
         errors.print("castbed: interrupted; everything that was made is unmade", soft_wrap=True)
         return INTERRUPTED

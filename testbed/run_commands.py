@@ -1,0 +1,145 @@
+"""run, demo and analyse: from a scenario to figures. Every function returns the exit status."""
+
+import dataclasses
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.inputs import load as load_run
+from scenarios import catalogue
+from scenarios.faults import load as load_faults
+from testbed import doctor, faults, runner, simulated
+from testbed.background import SparkStart
+from testbed.emulation import refuse_impossible
+from testbed.settings import check_parameters, split_settings
+from testbed.status import status_of
+from testbed.terminal import errors, output, progress
+
+if TYPE_CHECKING:
+    from analysis.summary import Summary
+
+
+def run(arguments: Namespace) -> int:
+    """Run a scenario with each protocol asked for, then analyse and compare."""
+    definition = catalogue.find(arguments.scenario)
+    settings, parameters = split_settings(arguments.set)
+    scenario = definition.build(settings)
+    if arguments.faults:
+        scenario = dataclasses.replace(scenario, faults=(*scenario.faults, *load_faults(arguments.faults)))
+    protocols = arguments.protocol or list(scenario.protocols)
+    check_parameters(protocols, parameters)
+    out = arguments.out or Path("results", f"{definition.name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    tasks = [
+        runner.Task(
+            definition.name, scenario, settings, protocol, parameters.get(protocol, {}), arguments.seed + repeat, directory
+        )
+        for protocol in protocols
+        for repeat, directory in enumerate(_directories(out / protocol, arguments.repeat))
+    ]
+    run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
+    spark = run_all(tasks, out, arguments.spark_master)
+    return _analyse([task.output for task in tasks], spark, out, as_json=arguments.json)
+
+
+def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+    machine = doctor.require(out)
+    scenario = tasks[0].scenario
+    refuse_impossible(scenario.network, machine)
+    faults.refuse_impossible(scenario.faults, machine)
+    errors.print(
+        f"{scenario.network.name}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True
+    )
+    spark = SparkStart(master)
+    with _removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+                runner.run(task, machine, show, before_traffic=spark.wait)
+    return spark
+
+
+def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+    doctor.require(out, mininet=False)
+    errors.print(f"{tasks[0].scenario.network.name}: virtual time; results in {out}", soft_wrap=True)
+    spark = SparkStart(master)
+    with _removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+                simulated.run(task, show)
+    return spark
+
+
+def demo(arguments: Namespace) -> int:
+    """The main job in one word: the clusters scenario with its protocols."""
+    arguments.scenario, arguments.protocol = "clusters", None
+    return run(arguments)
+
+
+def analyse(arguments: Namespace) -> int:
+    """Analyse runs that were made before, here or elsewhere; needs no root."""
+    for directory in arguments.runs:
+        load_run(directory)
+    spark = SparkStart(arguments.spark_master)
+    return _analyse(arguments.runs, spark, arguments.out or arguments.runs[0].parent, as_json=arguments.json)
+
+
+def _analyse(directories: Sequence[Path], spark: SparkStart, out: Path, *, as_json: bool) -> int:
+    with progress("analysis") as show:
+        show("starting Spark")
+        session = spark.wait()
+        # Only now: two threads that import PySpark at the same time get in each other's way.
+        from analysis import job
+        from analysis.summary import comparison
+
+        summaries = job.analyse(directories, session, show)
+        plots = job.compare(summaries, out / "plots")
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(summaries) + b"\n")
+    else:
+        output.print(comparison(summaries))
+        _explain(summaries)
+        for directory in directories:
+            _tell_rerouting(directory)
+        for plot in (*plots, *(directory / "plots" for directory in directories)):
+            output.print(f"  {plot}", soft_wrap=True)
+    return status_of(summary.verdict for summary in summaries)
+
+
+def _explain(summaries: "Sequence[Summary]") -> None:
+    for summary in summaries:
+        for reason in summary.verdict_reasons:
+            output.print(f"{summary.protocol}: {reason}", soft_wrap=True)
+
+
+def _tell_rerouting(directory: Path) -> None:
+    """How long the controller took to route around what failed; its log has the rest."""
+    log = directory / "controller.jsonl"
+    for event in map(msgspec.json.decode, log.read_bytes().splitlines() if log.exists() else ()):
+        if event["event"] == "rerouted" and event["flows_changed"]:
+            what = f"{event['flows_changed']} flows on {event['switches']} switches in {event['took_ms']:.0f} ms"
+            output.print(f"{directory.name}: re-routed {what} ({event['cause']} at {event['switch']})", soft_wrap=True)
+
+
+def _directories(directory: Path, repeat: int) -> list[Path]:
+    return [directory] if repeat == 1 else [directory / str(number) for number in range(1, repeat + 1)]
+
+
+@contextmanager
+def _removed_on_failure(out: Path) -> Iterator[None]:
+    """A run that does not finish leaves no half of a result; what was there before stays."""
+    before = set(out.iterdir()) if out.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        for path in out.iterdir() if out.is_dir() else ():
+            if before is None or path not in before:
+                shutil.rmtree(path)
+        if before is None and out.is_dir():
+            out.rmdir()
+        raise
