@@ -3,7 +3,7 @@
     what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that
     what was seen going into it  =  what it received  +  refused  +  lost to a full buffer or to nobody listening
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
-    what vanished at a node      =  what the kernel dropped on its way out of that node, or what a failed link explains
+    what vanished at a node      =  what was dropped on its way out of that node or into it, or what a failed link explains
 
 and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
 function of a few small sums; Spark does the summing.
@@ -79,6 +79,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     vanished_link_down: int
     dropped_loss: int
     dropped_queue: int
+    dropped_overrun: int
     wrong_cost_bits: int
     foreign: int
     """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
@@ -108,6 +109,7 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journey
         vanished_link_down=sum(group.packets for group in journeys if group.vanished_at and group.disturbed),
         dropped_loss=sum(drops.loss for drops in run.run.link_drops),
         dropped_queue=sum(drops.queue for drops in run.run.link_drops),
+        dropped_overrun=sum(drops.overrun for drops in run.run.link_drops),
         wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit),
         foreign=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.target in run.network.numbers),
     )
@@ -222,10 +224,10 @@ def _vanished_differences(journeys: Iterable[Journeys], dropped: Counter[str]) -
 
 
 def _dropped_out_of(run: RunInput) -> Counter[str]:
-    """What the kernel says it dropped on the way out of each node, over all its links."""
+    """What was dropped at each node, over all its links."""
     total: Counter[str] = Counter()
     for drops in run.run.link_drops:
-        total[drops.source] += drops.loss + drops.queue
+        total[drops.source] += drops.loss + drops.queue + drops.overrun
     return total
 
 

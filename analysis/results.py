@@ -39,12 +39,17 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class LinkDrops(msgspec.Struct, frozen=True):
-    """Packets that the kernel says it dropped on their way out of `source` to `target`, by cause."""
+    """Packets that were dropped at the end of a link that is at `source`, by cause.
+
+    `loss` and `queue` are for packets to `target`. `overrun` is for packets from there: `source` is a switch that did not take them fast
+    enough.
+    """
 
     source: str
     target: str
     loss: int
     queue: int
+    overrun: int = 0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

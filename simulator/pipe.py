@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from random import Random
 
 from topologies import Link
+from topologies.network import DEFAULT_QUEUE
 
 # What travels besides a datagram: Ethernet, IPv4 and UDP headers.
 HEADERS_BYTES = 14 + 20 + 8
-# What a queue holds if the network does not say, as in the testbed.
-DEFAULT_QUEUE = 1000
 NS_PER_MS = 1_000_000
 
 

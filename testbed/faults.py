@@ -207,8 +207,8 @@ class Injector:
         now = shaping.read_drops(self._emulation.plan)
         for pair, drops in now.items():
             if pair[0] == source and target in {"", pair[1]}:
-                before = self.dropped.get(pair, Drops())
-                self.dropped[pair] = Drops(before.loss + drops.loss, before.queue + drops.queue)
+                # What a switch was too slow to take is counted by the switch, and that count goes on.
+                self.dropped[pair] = self.dropped.get(pair, Drops()) + drops - Drops(overrun=drops.overrun)
 
 
 class _Watch:

@@ -1,5 +1,6 @@
 """One run: a scenario with one protocol on an emulated network, from nothing to a result directory."""
 
+import dataclasses
 import platform
 import secrets
 import subprocess
@@ -169,12 +170,11 @@ def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
 def _drops_since(
     emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
 ) -> tuple[LinkDrops, ...]:
-    """The kernel's drops since the start, with those whose count was lost to a change."""
-    drops = []
-    for (source, target), now in shaping.read_drops(emulation.plan).items():
-        start, extra = before[source, target], kept.get((source, target), Drops())
-        drops.append(LinkDrops(source, target, now.loss + extra.loss - start.loss, now.queue + extra.queue - start.queue))
-    return tuple(drops)
+    """The drops since the start, with those whose count was lost to a change."""
+    return tuple(
+        LinkDrops(source, target, *dataclasses.astuple(now + kept.get((source, target), Drops()) - before[source, target]))
+        for (source, target), now in shaping.read_drops(emulation.plan).items()
+    )
 
 
 def make_output(task: Task) -> None:

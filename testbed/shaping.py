@@ -2,12 +2,18 @@
 
 Each direction of a link is shaped where it leaves a node. Bandwidth is a token bucket; below it stands the queue, which is also where delay
 and jitter are made if the kernel has netem. Loss is a filter in front of both: four instructions that compare a random number with a
-threshold. It needs no netem, and keeps its own count of drops, so that lost packets and packets that found the queue full are told apart.
+threshold. It needs no netem, and what goes into it and does not come out was lost, so that lost packets and packets that found the queue
+full are told apart.
+
+Neither may tell the sender. Open vSwitch in userspace sends packets in batches, and when the kernel reports one as dropped, it sends that
+one again or throws the rest of the batch away: asked for 5 %, the network would lose something else, and packets would vanish that nobody
+counted. So the filter takes a packet as if it were delivered, and a full queue lets its oldest packet go and takes the new one.
 
 Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here every parameter is read back, and a difference stops the run.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +21,35 @@ from typing import Any
 from testbed.errors import CannotRun
 from testbed.plan import End, Plan
 from testbed.shell import run, tc
-from topologies.network import Link, Network
+from topologies.network import DEFAULT_QUEUE, Link, Network
 
 # Ten full frames may leave at once; below that the bucket empties faster than the kernel's timer refills it.
 BURST_BYTES = 15000
-# What a queue holds if the network does not say: the classic size of a Linux interface's queue in testbeds.
-DEFAULT_QUEUE = 1000
+# A switch in userspace has one buffer for all packets that wait in queues, of 208 KiB, and a small packet takes 768 bytes of it. What
+# does not fit is lost without a count.
+MOST_QUEUED_IN_USERSPACE = 250
 _RANDOM = "32 0 0 4294963256"  # load a random 32-bit number
 _PASS = "6 0 0 4294967295"  # noqa: S105 - an instruction, no password: return "no opinion"
-_DROP = "6 0 0 2"  # return "drop"
+_TAKE = "6 0 0 4"  # return "stolen": gone, and the sender is told that it was sent
+_QUEUE = "pfifo_head_drop"
 
 
 @dataclass(frozen=True)
 class Drops:
-    """Packets that the kernel dropped on their way out of an interface, by cause."""
+    """Packets that were dropped at an interface, by cause."""
 
     loss: int = 0
+    """On their way out, by the link's loss."""
     queue: int = 0
+    """On their way out, because the link's queue was full."""
+    overrun: int = 0
+    """On their way in, because the switch did not take them fast enough: it has a small buffer for each port if it runs in userspace."""
+
+    def __add__(self, other: "Drops") -> "Drops":
+        return Drops(self.loss + other.loss, self.queue + other.queue, self.overrun + other.overrun)
+
+    def __sub__(self, other: "Drops") -> "Drops":
+        return Drops(self.loss - other.loss, self.queue - other.queue, self.overrun - other.overrun)
 
 
 def is_shaped(link: Link) -> bool:
@@ -42,6 +60,11 @@ def is_shaped(link: Link) -> bool:
 def needs_netem(network: Network) -> list[str]:
     """The links that only a kernel with netem can emulate."""
     return [link.name for link in network.links if link.delay_ms > 0]
+
+
+def needs_kernel_datapath(network: Network) -> list[str]:
+    """The links whose queues are longer than a switch in userspace can fill."""
+    return [link.name for link in network.links if (link.queue_packets or 0) > MOST_QUEUED_IN_USERSPACE]
 
 
 def needs_simulator(network: Network) -> list[str]:
@@ -60,7 +83,7 @@ def orders(link: Link, interface: str) -> Iterator[str]:
         delay, jitter = round(link.delay_ms * 1000), round(link.jitter_ms * 1000)
         yield f"qdisc add dev {interface} {parent} handle 10: netem delay {delay}us {jitter}us limit {queue}"
     elif is_shaped(link):
-        yield f"qdisc add dev {interface} {parent} handle 10: pfifo limit {queue}"
+        yield f"qdisc add dev {interface} {parent} handle 10: {_QUEUE} limit {queue}"
     if link.loss:
         yield f"qdisc add dev {interface} clsact"
         yield f"filter add dev {interface} egress bpf da bytecode '{loss_program(link.loss)}'"
@@ -74,8 +97,8 @@ def _bucket(link: Link) -> str:
 def loss_program(loss: float) -> str:
     """A classic BPF program that drops this share of packets at random."""
     if loss >= 1:
-        return f"1,{_DROP}"
-    return f"4,{_RANDOM},53 0 1 {threshold(loss)},{_PASS},{_DROP}"
+        return f"1,{_TAKE}"
+    return f"4,{_RANDOM},53 0 1 {threshold(loss)},{_PASS},{_TAKE}"
 
 
 def threshold(loss: float) -> int:
@@ -109,7 +132,7 @@ def reshape(before: Link, link: Link, end: End) -> None:
     """Shape one direction of a link anew, and read it back. The kernel's count of drops there starts again from zero."""
     present = {qdisc["kind"] for qdisc in _read_qdiscs(end.namespace).get(end.interface, [])}
     removals = []
-    if is_shaped(before) and present & {"tbf", "pfifo", "netem"}:
+    if is_shaped(before) and present & {"tbf", _QUEUE, "netem"}:
         removals.append(f"qdisc del dev {end.interface} root")
     if "clsact" in present:
         removals.append(f"qdisc del dev {end.interface} clsact")
@@ -133,7 +156,7 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         "bandwidth (bytes/s)": kinds.get("tbf", {}).get("rate"),
         "delay (us)": round(delay["delay"] * 1e6) if delay else None,
         "jitter (us)": round(delay["jitter"] * 1e6) if delay else None,
-        "queue (packets)": (kinds.get("pfifo") or netem).get("limit"),
+        "queue (packets)": (kinds.get(_QUEUE) or netem).get("limit"),
         "loss (of 2^32)": loss,
     }
     for what, value in asked.items():
@@ -148,20 +171,31 @@ def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
     """The drops so far of every direction that leaves a switch, or a host whose link is shaped, by (from, to)."""
     counts: dict[tuple[str, str], Drops] = {}
     observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    overruns = {} if plan.kernel_datapath else _read_overruns()
     for link in plan.network.links:
         for end in plan.ends(link):
             if end.namespace and not is_shaped(link):
                 continue
             if end.namespace not in observed:
                 observed[end.namespace] = _read_qdiscs(end.namespace)
-            counts[end.node, link.other(end.node)] = _drops(observed[end.namespace].get(end.interface, []))
+            dropped = _drops(observed[end.namespace].get(end.interface, []))
+            counts[end.node, link.other(end.node)] = dropped + Drops(overrun=overruns.get(end.interface, 0))
     return counts
 
 
+def _read_overruns() -> dict[str, int]:
+    """For every port of a switch in userspace, the packets that found the buffer of its packet socket full."""
+    shown = run(["ss", "--packet", "--memory", "--numeric", "--processes"])
+    ports = re.findall(r"\*:(\S+)\s.*ovs-vswitchd.*skmem:\(.*,d(\d+)\)", shown)
+    return {interface: int(count) for interface, count in ports}
+
+
 def _drops(qdiscs: list[dict[str, Any]]) -> Drops:
-    loss = sum(qdisc["drops"] for qdisc in qdiscs if qdisc["kind"] == "clsact")
-    queue = sum(qdisc["drops"] for qdisc in qdiscs if qdisc.get("root"))
-    return Drops(loss, queue)
+    """What went into the filter and did not reach the queue was lost; the queue counts its own."""
+    entered = sum(qdisc["packets"] for qdisc in qdiscs if qdisc["kind"] == "clsact")
+    root: dict[str, Any] = next((qdisc for qdisc in qdiscs if qdisc.get("root")), {"packets": 0, "drops": 0, "qlen": 0})
+    reached = root["packets"] + root["drops"] + root["qlen"]
+    return Drops(entered - reached if entered else 0, root["drops"])
 
 
 def _read_qdiscs(namespace: str) -> dict[str, list[dict[str, Any]]]:

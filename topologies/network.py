@@ -21,6 +21,8 @@ from ipaddress import IPv4Address
 MOST_PORTS = 65279
 # A sender is two bytes on the wire, and 0 means "nobody".
 MOST_HOSTS = 65535
+# What the queue of a limited link holds if the network does not say: 120 ms of full packets at 10 Mbit/s.
+DEFAULT_QUEUE = 100
 # Linux allows 15 characters in an interface name. A host's interface is called NAME-eth0, a switch's NAME-ethPORT.
 LONGEST_INTERFACE = 15
 LONGEST_NAME = LONGEST_INTERFACE - len("-eth0")
