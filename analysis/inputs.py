@@ -1,5 +1,6 @@
 """What the analysis knows of a run before it opens a capture: the run record, the network, the counters and the faults."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +24,17 @@ class RunInput:
     network: Network
     counters: Counters
     faults: tuple[Fault, ...]
+
+
+def runs_in(places: Iterable[Path]) -> list[Path]:
+    """The runs that a user means: run directories, or directories that hold some. What a command drew beside them is passed over."""
+    found: dict[Path, None] = {}
+    for place in places:
+        inside = [place] if (place / "run.json").exists() else sorted(record.parent for record in place.rglob("run.json"))
+        if not inside and place.name != "plots":
+            raise AnalysisError(f"{place} is not a finished run, and holds none: give the directory of a run, or of several")
+        found |= dict.fromkeys(inside)
+    return list(found)
 
 
 def load(directory: Path) -> RunInput:

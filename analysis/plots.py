@@ -40,7 +40,11 @@ def cost_figure(summaries: Sequence[Summary]) -> Figure:
     for place, total in enumerate(bottom):
         axes.annotate(f"{total:.4g}", (place, total), (0, 3), textcoords="offset points", ha="center", color=INK)
     axes.axhline(
-        first.cost.lower_bound, color=INK, linestyle="--", linewidth=1.2, label=f"least data:\nk - 1 = {first.cost.lower_bound}"
+        first.cost.lower_bound,
+        color=INK,
+        linestyle="--",
+        linewidth=1.2,
+        label=f"least possible:\nk - 1 = {first.cost.lower_bound}",
     )
     axes.set_xlim(-0.6, len(runs) - 0.4)
     axes.set_ylim(0, 1.12 * max(bottom.max(), first.cost.lower_bound, 1))

@@ -24,7 +24,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     expensive_repair_packets_per_message: float | None
     expensive_control_packets_per_message: float | None
     lower_bound: int
-    """k - 1 for k clusters: the fewest data packets that can reach them all."""
+    """k - 1 for k clusters: the fewest packets with the message, data or repair, that can reach them all."""
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ def comparison(summaries: Sequence[Summary]) -> Table:
     first, several_seeds = summaries[0], len({summary.seed for summary in summaries}) > 1
     table = Table(
         title=f"{first.scenario}: {first.hosts} hosts in {first.clusters} clusters, {first.messages} messages",
-        caption=f"packets over expensive links per message (at least {first.cost.lower_bound} of data); delays in ms",
+        caption=f"expensive packets per message, at least {first.cost.lower_bound}; delays in ms; load: busiest host",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,

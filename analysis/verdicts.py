@@ -80,5 +80,5 @@ def judgement_table(judgement: Judgement) -> Table:
     told = {finding.reason for finding in judgement.findings.values()}
     for reason in judgement.reasons:
         if reason not in told:
-            table.add_row("", STYLES[Verdict.UNKNOWN], reason)
+            table.add_row("(the run)", STYLES[Verdict.UNKNOWN], reason)
     return table

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import inspect
 import runpy
+import traceback
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Definition:
             return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
         except (ScenarioError, NetworkError) as error:
             raise ScenarioError(f"scenario {self.name}: {error}") from None
+        except Exception as error:  # the script is the user's, and may do anything
+            raise ScenarioError(f"scenario {self.name} fails{_where(error)}: {type(error).__name__}: {error}") from error
 
     def _read(self, key: str, text: str) -> Any:
         if key not in self.keys:
@@ -81,12 +84,18 @@ def every() -> Iterable[Definition]:
 def _load(path: Path) -> Definition:
     try:
         module = runpy.run_path(str(path))
-    except (SyntaxError, ImportError) as error:
-        raise ScenarioError(f"{path} cannot be loaded: {error}") from None
+    except Exception as error:  # the script is the user's, and may do anything
+        raise ScenarioError(f"{path} cannot be loaded{_where(error)}: {type(error).__name__}: {error}") from error
     if "scenario" not in module:
         raise ScenarioError(f"{path} has no function scenario(): copy scenarios/grid.py to see how one looks")
     summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]
     return Definition(path.stem, summary, module["scenario"])
+
+
+def _where(error: Exception) -> str:
+    """The line of the innermost frame, as far as there is one besides our own."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _own_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:

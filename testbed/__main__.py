@@ -21,7 +21,7 @@ from topologies import NetworkError
 
 INTERRUPTED = 130
 _Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no other name for it
-_EPILOG = "Exit status: 0 every guarantee holds, 1 one is violated, 2 unknown or could not run."
+_EPILOG = "Exit status: 0 every promise holds, 1 one is violated, 2 unknown or could not run, 130 interrupted."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ("demo", "run", "analyse", "doctor", "campaign"):
+    for name in ("demo", "run", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
     for name in ("demo", "run", "analyse", "check", "campaign", "list", "doctor", "topology", "routes"):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
@@ -64,13 +64,14 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
-    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
+    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
     analyse.set_defaults(call=run_commands.analyse)
 
 
 def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
-    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run")
+    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     check.set_defaults(call=verdict_commands.check)
     campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
@@ -127,6 +128,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return UNKNOWN
     except OSError as error:
         errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True, markup=False)
+        return UNKNOWN
+    except Exception:  # noqa: BLE001 - a traceback of its own would end with status 1, which says that a promise was violated
+        errors.print_exception()
+        errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
         return UNKNOWN
     except KeyboardInterrupt:
         errors.print("castbed: interrupted; everything that was made is unmade", soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
+from hostagent.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import catalogue
 from testbed import doctor, record
@@ -24,8 +25,8 @@ ROOT = Path(__file__).parent.parent
 def list_all(arguments: Namespace) -> int:
     """Everything that can be named on a command line."""
     entries = {
-        "scenarios": [(definition.name, definition.summary) for definition in catalogue.every()],
-        "protocols": [(core.name, f"{core.summary}; assumes {core.assumes}") for core in PROTOCOLS.values()],
+        "scenarios": [(found.name, f"{found.summary}\nkeys: {', '.join(found.keys)}") for found in catalogue.every()],
+        "protocols": [(core.name, _described(core)) for core in PROTOCOLS.values()],
         "topologies": choices(),
     }
     if arguments.json:
@@ -37,6 +38,11 @@ def list_all(arguments: Namespace) -> int:
             table.add_row(name, description)
         output.print(table)
     return HOLDS
+
+
+def _described(core: type[Core]) -> str:
+    parameters = ", ".join(core.Parameters.__struct_fields__)
+    return f"{core.summary}; assumes {core.assumes}" + (f"\nparameters: {parameters}" if parameters else "")
 
 
 def examine(arguments: Namespace) -> int:

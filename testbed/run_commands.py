@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.inputs import load as load_run
+from analysis.inputs import runs_in
 from scenarios import catalogue
 from scenarios.faults import load as load_faults
 from testbed import doctor, faults, runner, simulated
@@ -83,10 +84,10 @@ def demo(arguments: Namespace) -> int:
 
 def analyse(arguments: Namespace) -> int:
     """Analyse runs that were made before, here or elsewhere; needs no root."""
-    for directory in arguments.runs:
+    directories = runs_in(arguments.runs)
+    for directory in directories:
         load_run(directory)
-    spark = SparkStart(arguments.spark_master)
-    return _analyse(arguments.runs, spark, arguments.out or arguments.runs[0].parent, as_json=arguments.json)
+    return _analyse(directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json)
 
 
 def _analyse(directories: Sequence[Path], spark: SparkStart, out: Path, *, as_json: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.inputs import runs_in
 from analysis.verdicts import check_run, judgement_table
 from simulator import cases
 from simulator.swarm import TROUBLES, draw_case
@@ -29,7 +30,7 @@ def campaign(arguments: Namespace) -> int:
     _, parameters = split_settings(arguments.set)
     check_parameters([protocol], parameters)
     if arguments.replay:
-        return _replay(protocol, arguments.replay, parameters.get(protocol, {}))
+        return _replay(protocol, arguments.replay, parameters.get(protocol, {}), as_json=arguments.json)
     out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
     seeds = range(arguments.seed, arguments.seed + arguments.schedules)
     tally = _run_campaign(protocol, seeds, parameters.get(protocol, {}), arguments)
@@ -72,22 +73,26 @@ def _verdicts(verdicts: Counter[str]) -> str:
     return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in ("holds", "violated", "unknown", "empty"))
 
 
-def _replay(protocol: str, what: str, parameters: dict[str, Any]) -> int:
+def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bool) -> int:
     """One case again, from its seed or its file, with its verdict and its trace."""
     case = draw_case(protocol, int(what), parameters)[0] if what.isdigit() else cases.load(Path(what))
     result = cases.run(case)
-    output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), markup=False)
-    output.print(judgement_table(result.judgement))
-    output.print(f"trace {result.trace}", soft_wrap=True)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({"case": case, "result": result}) + b"\n")
+    else:
+        output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), markup=False, soft_wrap=True)
+        output.print(judgement_table(result.judgement))
+        output.print(f"trace {result.trace}", soft_wrap=True)
     return status_of([result.judgement.verdict])
 
 
 def check(arguments: Namespace) -> int:
     """Hold runs against what their protocols promise, from their event logs alone."""
-    judgements = [check_run(directory) for directory in arguments.runs]
-    for judgement in judgements:
-        if arguments.json:
-            sys.stdout.buffer.write(msgspec.json.encode(judgement) + b"\n")
-        else:
+    judgements = {str(directory): check_run(directory) for directory in runs_in(arguments.runs)}
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(judgements) + b"\n")
+    else:
+        for directory, judgement in judgements.items():
+            output.print(directory, soft_wrap=True)
             output.print(judgement_table(judgement))
-    return status_of(judgement.verdict for judgement in judgements)
+    return status_of(judgement.verdict for judgement in judgements.values())

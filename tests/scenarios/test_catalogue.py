@@ -83,3 +83,10 @@ def test_a_pulled_link_may_come_back():
     assert pulled("") == ()
     down, up = pulled("s1-s2", at_ms=100, back_ms=300)
     assert (down, up) == (LinkDown(at_ms=100, link="s1-s2"), LinkUp(at_ms=300, link="s1-s2"))
+
+
+def test_a_scenario_that_fails_is_named_with_its_line(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("def scenario(n: int = 0):\n    return 1 / n\n")
+    with pytest.raises(ScenarioError, match=rf"scenario mine fails at {mine}:2: ZeroDivisionError"):
+        find(str(mine)).build({})
