@@ -128,11 +128,11 @@ def test_a_source_that_crashes_takes_its_message_up_again_unharmed():
 
 
 def test_a_thousand_hosts_do_not_take_a_million_sets():
-    outcome = simulated("clusters:k=100,size=10,shape=tree", messages=1)
+    outcome = simulated("clusters:k=100,size=10,shape=tree,queue=1000", messages=1)
     assert len(deliveries(outcome)) == 1000
     assert {event.details["items"] for host, event in outcome.events if event.event == "sample" and host != "h1"} <= {0, 1}
 
 
 def test_the_promise_of_basic_holds_in_a_simple_run():
     case, _ = draw_case(Basic.name, 0)
-    assert run(case).judgement.verdict in {"holds", "unknown"}
+    assert run(case).judgement.verdict == "holds"
