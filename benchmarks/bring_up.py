@@ -66,10 +66,12 @@ class Measured(stock.Times):
 def castbed(network: Network, machine: Machine) -> Measured:
     """Bring a network up with Castbed and unmake it."""
     stopwatch = Stopwatch()
-    with record.claim() as private, tempfile.TemporaryDirectory() as directory:
-        began = time.monotonic()
-        with emulate(network, machine, private, Path(directory, "controller.jsonl"), stopwatch):
-            up = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        with record.claim() as private:
+            began = time.monotonic()
+            with emulate(network, machine, private, Path(directory, "controller.jsonl"), stopwatch):
+                up = time.monotonic()
+        # The claim ends when everything is unmade.
         down = time.monotonic()
     return Measured(up - began, down - up, stopwatch.phases(up))
 
