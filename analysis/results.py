@@ -11,7 +11,6 @@ Both engines write it through these types and the analysis reads it through them
     captures/*.pcap     named in Run.captures
 """
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -93,9 +92,4 @@ Counters = dict[str, dict[str, int]]
 """For every host, its counters of `hostagent.counters.NAMES`, and beside them what the kernel refused on the agent's behalf: `overflowed`
 (the socket's buffer was full) and `unreachable` (nobody listened)."""
 
-__all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run", "read_run"]
-
-
-def read_run(directory: Path) -> Run:
-    """The run record of a result directory."""
-    return msgspec.json.decode((directory / "run.json").read_bytes(), type=Run)
+__all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run"]

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # Py4J has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 

@@ -157,7 +157,7 @@ def comparison(summaries: Sequence[Summary]) -> Table:
     first, several_seeds = summaries[0], len({summary.seed for summary in summaries}) > 1
     table = Table(
         title=f"{first.scenario}: {first.hosts} hosts in {first.clusters} clusters, {first.messages} messages",
-        caption=f"expensive packets per message, at least {first.cost.lower_bound}; delays in ms; load: busiest host",
+        caption=f"expensive packets per message, at least {first.cost.lower_bound}; delays in ms",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
