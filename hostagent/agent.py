@@ -1,7 +1,7 @@
 """The agent: a protocol core on a real UDP socket, with a real clock, in the network namespace of its host.
 
-One wake-up drains many datagrams, lets the core react to each, commits what it stored and logged, and only then sends what it sent.
-All timers of the core share one timer of the event loop.
+One wake-up drains many datagrams, lets the core react to each, commits what it stored and logged, and only then sends what it sent, with
+messages to the same host in one datagram. All timers of the core, and what waits to be packed, share one timer of the event loop.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from hostagent.core import Core, Environment
 from hostagent.events import Event
 from hostagent.memory import retained_items
 from hostagent.messages import Message, Purpose
+from hostagent.packing import Packer
 from hostagent.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
@@ -48,6 +49,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """The directory of the event logs."""
     private: str
     """The directory of what only lives as long as the run: storage, counters and control sockets."""
+    pack_ms: float | None = 0.0
+    """How messages to the same host share a datagram, in the words of `hostagent.packing`."""
 
     def event_log(self, host: str) -> Path:
         """The event log of a host."""
@@ -79,8 +82,10 @@ class Agent(Environment):
         self._endpoints = {name: (address, setting.port) for name, address in setting.addresses.items()}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))
+        self._last_broadcast = self._storage.values.get(_LAST_BROADCAST, 0)
         self._packet = incarnation << 32
-        self._outbox: deque[tuple[bytes, tuple[str, int], Purpose]] = deque()
+        self._packer = Packer(setting.pack_ms)
+        self._outbox: deque[tuple[bytes, tuple[str, int], list[wire.Part]]] = deque()
         self._hushed = False
         self._clock_set_s, self._clock_offset_s, self._clock_rate = 0.0, 0.0, 1.0
         self._at_door: list[_Countdown] = []
@@ -114,10 +119,8 @@ class Agent(Environment):
         return self._clock_set_s + self._clock_offset_s + since_s * self._clock_rate
 
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
-        """Queue a datagram; it leaves after the commit at the end of this wake-up."""
-        self._packet += 1
-        datagram = self._codec.encode(self._number, self._packet, message, purpose, time.time_ns())
-        self._outbox.append((datagram, self._endpoints[to], purpose))
+        """Queue a message; it leaves after the commit at the end of this wake-up, or later if it is to wait for others."""
+        self._packer.add(to, self._codec.part(message, purpose))
 
     def set_timer(self, name: str, after_s: float) -> None:
         """Set or move a timer."""
@@ -162,17 +165,24 @@ class Agent(Environment):
 
     def _on_datagram(self, datagram: bytes, *, expensive: bool) -> None:
         try:
-            sender, message, _ = self._codec.decode(datagram)
+            received = self._codec.decode(datagram)
         except wire.Refused as refusal:
             self._counters[counters.REFUSED[refusal.reason]] += 1
             return
-        if self._at_door and (copies := self._copies(message)) != 1:
-            self._counters[counters.RECEIVED if copies else counters.REFUSED["injected"]] += 1
-            for _ in range(copies):
-                self._core.on_message(sender, message, expensive)
+        if self._at_door:
+            self._pass_door(received, expensive=expensive)
             return
         self._counters[counters.RECEIVED] += 1
-        self._core.on_message(sender, message, expensive)
+        for message in received.messages:
+            self._core.on_message(received.sender, message, expensive)
+
+    def _pass_door(self, received: wire.Received, *, expensive: bool) -> None:
+        """Take a datagram while faults wait for messages. Without its only message it counts as refused, but a pack as received."""
+        copies = [self._copies(message) for message in received.messages]
+        self._counters[counters.REFUSED["injected"] if copies == [0] else counters.RECEIVED] += 1
+        for message, times in zip(received.messages, copies, strict=True):
+            for _ in range(times):
+                self._core.on_message(received.sender, message, expensive)
 
     def _copies(self, message: Message) -> int:
         """How often a message is to be received: once, unless a fault waits for it."""
@@ -192,8 +202,21 @@ class Agent(Environment):
                     os.kill(os.getpid(), wanted.signal)
 
     def _on_request(self) -> None:
-        """Do what the testbed asks."""
-        match decode_request(self._control.recv(65536)):
+        """Do what the testbed asks, all that it has asked by now: messages that are broadcast at once can share datagrams."""
+        for _ in range(MOST_PER_WAKE_UP):
+            try:
+                request = self._control.recv(65536)
+            except BlockingIOError:
+                break
+            if self._stops_at(request):
+                return
+            if self._due_signal:
+                break
+        self._finish_wake_up()
+
+    def _stops_at(self, encoded: bytes) -> bool:
+        """Do what a request says; whether it says to stop."""
+        match decode_request(encoded):
             case Broadcast(payload=payload):
                 self._broadcast(payload)
             case Hush():
@@ -208,12 +231,12 @@ class Agent(Environment):
             case Stop():
                 self._close()
                 self._end.set_result(None)
-                return
-        self._finish_wake_up()
+                return True
+        return False
 
     def _broadcast(self, payload: bytes) -> None:
         """Number the message, durably, and hand it to the core."""
-        sequence = self._storage.values.get(_LAST_BROADCAST, 0) + 1
+        sequence = self._last_broadcast = self._last_broadcast + 1
         self._storage.put(_LAST_BROADCAST, sequence)
         self._counters[counters.BROADCAST] += 1
         self._log("broadcast", self.host, sequence)
@@ -243,20 +266,40 @@ class Agent(Environment):
         self._storage.commit()
         if self._due_signal:
             os.kill(os.getpid(), self._due_signal)
-        self._send_outbox()
+        self._send_what_is_due()
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Wake up for the first timer, or for what waits to be packed; while the socket has no room, that waits for room."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        if self._deadlines and not self._hushed:
-            self._alarm = self._loop.call_later(self._deadlines[0][0] - time.monotonic(), self._on_alarm)
+        moments = [self._deadlines[0][0]] if self._deadlines else []
+        if (due_ns := self._packer.due_ns) is not None and not self._outbox:
+            moments.append(due_ns / 1e9)
+        if moments and not self._hushed:
+            self._alarm = self._loop.call_later(min(moments) - time.monotonic(), self._on_alarm)
 
-    def _send_outbox(self) -> None:
-        """Send what is queued; when the socket is full, go on as soon as it has room."""
+    def _send_what_is_due(self) -> None:
+        """Make datagrams of what is due and send them. While the socket is full, messages wait, and more of them can be packed."""
         if self._hushed:
             self._outbox.clear()
+            self._packer.clear()
+        if self._outbox:
+            self._send_outbox()
+        if not self._outbox:
+            made_ns, encode = time.time_ns(), self._codec.datagram
+            for to, parts in self._packer.take(time.monotonic_ns()):
+                self._packet += 1
+                self._outbox.append((encode(self._number, self._packet, parts, made_ns), self._endpoints[to], parts))
+            self._send_outbox()
+
+    def _send_outbox(self) -> None:
+        """Send datagrams; when the socket is full, go on as soon as it has room."""
         outbox, counts, sendto = self._outbox, self._counters, self._socket.sendto
+        sent, sent_for, messages, purpose_at = counters.SENT, counters.SENT_FOR, counters.MESSAGES, wire.PURPOSE_AT
         while outbox:
-            datagram, endpoint, purpose = outbox[0]
+            datagram, endpoint, parts = outbox[0]
             try:
                 sendto(datagram, endpoint)
             except BlockingIOError:
@@ -265,15 +308,18 @@ class Agent(Environment):
             except OSError:
                 counts[counters.SEND_FAILED] += 1
             else:
-                counts[counters.SENT] += 1
-                counts[counters.SENT_FOR[purpose]] += 1
+                counts[sent] += 1
+                counts[sent_for[datagram[purpose_at]]] += 1
+                counts[messages] += len(parts)
             outbox.popleft()
             if self._signals:
-                self._signal_if_due("send", *self._codec.message_of(datagram))
+                for part in parts:
+                    self._signal_if_due("send", part.message.origin, part.message.sequence)
 
     def _on_writable(self) -> None:
         self._loop.remove_writer(self._socket)
-        self._send_outbox()
+        self._send_what_is_due()
+        self._set_alarm()
 
     def _on_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Something that the event loop called has raised: let `run` raise it."""

@@ -12,16 +12,19 @@ _REFUSALS: Final = (*REASONS, "injected")
 NAMES: Final = (
     "sent",
     *(f"sent_{purpose.name.lower()}" for purpose in Purpose),
+    "messages",
     "send_failed",
     "received",
     *(f"refused_{reason}" for reason in _REFUSALS),
     "broadcast",
     "delivered",
 )
-"""Every counter, in file order: 64-bit integers in the byte order of the machine."""
+"""Every counter, in file order: 64-bit integers in the byte order of the machine. `sent`, `received` and `refused_` count datagrams;
+`messages` counts what the datagrams sent carried, since several may share one, and `delivered` what the application got."""
 
 SENT: Final = NAMES.index("sent")
 SENT_FOR: Final = tuple(NAMES.index(f"sent_{purpose.name.lower()}") for purpose in Purpose)
+MESSAGES: Final = NAMES.index("messages")
 SEND_FAILED: Final = NAMES.index("send_failed")
 RECEIVED: Final = NAMES.index("received")
 REFUSED: Final = {reason: NAMES.index(f"refused_{reason}") for reason in _REFUSALS}

@@ -19,18 +19,18 @@ from scapy.packet import Packet, bind_layers
 
 from hostagent.messages import Purpose
 from hostagent.protocols import PROTOCOLS
-from hostagent.wire import MAGIC, VERSION
+from hostagent.wire import MAGIC, PACK, VERSION
 
 
 class Castbed(Packet):  # type: ignore[misc] # Scapy has no types
-    """The fixed header; the body follows as the payload."""
+    """The fixed header; the body, a message's fields or a pack of messages, follows as the payload."""
 
     name = "Castbed"
     fields_desc = (
         XShortField("magic", MAGIC),
         ByteField("version", VERSION),
         ByteEnumField("protocol", 0, {core.number: name for name, core in PROTOCOLS.items()}),
-        ByteField("kind", 0),
+        ByteEnumField("kind", 0, {PACK: "pack"}),
         ByteEnumField("purpose", 0, {purpose.value: purpose.name.lower() for purpose in Purpose}),
         XIntField("run", 0),
         ShortField("sender", 0),

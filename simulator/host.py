@@ -1,11 +1,12 @@
 """A host in virtual time: the environment of one protocol core.
 
 It keeps the promises of `hostagent.core.Environment`: what a call stored, logged and delivered takes effect as a whole when the call
-ends, and then the datagrams leave, one by one. A crash may come before each datagram, and at no other place.
+ends, and then the datagrams leave, one by one, packed as the agent packs them. A crash may come before each datagram, and at no other
+place.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ import msgspec
 
 from hostagent.core import Core, Environment
 from hostagent.messages import Message, Purpose
+from hostagent.packing import Datagram, Packer
+from hostagent.wire import Part
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -25,7 +28,7 @@ _LAST_BROADCAST: Final = "agent/last broadcast"
 class SimulatedHost(Environment):
     """One host: its core, clock, timers and storage. A crash and a restart make a new core in the same host."""
 
-    def __init__(self, world: "World", name: str, core: type[Core], parameters: Any) -> None:
+    def __init__(self, world: "World", name: str, core: type[Core], parameters: Any, pack_ms: float | None) -> None:
         self.host = name
         self.hosts = world.network.hosts
         self.number = world.network.numbers[name]
@@ -41,7 +44,9 @@ class SimulatedHost(Environment):
         self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._offset_ns, self._rate, self._set_ns = 0, 1.0, 0
         self._packet = 0
-        self._outbox: deque[tuple[str, Message, bytes, Purpose, int]] = deque()
+        self._packer = Packer(pack_ms)
+        self._alarm_ns: int | None = None
+        self._outbox: deque[Datagram] = deque()
         self._timers: dict[str, int] = {}
         self._timer_serial = 0
 
@@ -72,6 +77,7 @@ class SimulatedHost(Environment):
         """Die at once: timers, unsent datagrams, what waited and everything that was not stored are gone."""
         self.alive = self.paused = False
         self._timers.clear()
+        self._packer.clear()
         self._outbox.clear()
         self._waiting.clear()
 
@@ -113,12 +119,13 @@ class SimulatedHost(Environment):
         self._world.log(self, "broadcast", self.host, sequence)
         self.core.on_broadcast(sequence, payload)
 
-    def receive(self, sender: str, message: Message, expensive: bool) -> None:
-        """A datagram has arrived. At the door it may be lost or doubled by a fault."""
-        copies = self._world.at_door(self, message)
-        self.counters["received" if copies else "refused_injected"] += 1
-        for _ in range(copies):
-            self.core.on_message(sender, message, expensive)
+    def receive(self, sender: str, parts: Sequence[Part], expensive: bool) -> None:
+        """A datagram has arrived. At the door each of its messages may be lost or doubled by a fault."""
+        copies = [self._world.at_door(self, part.message) for part in parts]
+        self.counters["refused_injected" if copies == [0] else "received"] += 1
+        for part, times in zip(parts, copies, strict=True):
+            for _ in range(times):
+                self.core.on_message(sender, part.message, expensive)
 
     def now(self) -> float:
         """This host's own clock."""
@@ -126,9 +133,8 @@ class SimulatedHost(Environment):
         return (self._set_ns + self._offset_ns + since_ns * self._rate) / NS_PER_S
 
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
-        """Queue a datagram; it leaves when the call ends."""
-        self._packet += 1
-        self._outbox.append((to, *self._world.on_wire(message), purpose, self._packet))
+        """Queue a message; it leaves when the call ends, or later if it is to wait for others."""
+        self._packer.add(to, self._world.on_wire(message, purpose))
 
     def set_timer(self, name: str, after_s: float) -> None:
         """Set or move a timer, by this host's own clock."""
@@ -163,10 +169,22 @@ class SimulatedHost(Environment):
         self._world.log(self, event, details=details)
 
     def _leave(self) -> None:
-        """Let the datagrams leave, one by one; a trigger may crash or pause the host before each."""
+        """Let the datagrams that are due leave, one by one; a trigger may crash or pause the host before each."""
         self._world.notify()
+        if self.paused:
+            return
+        self._outbox.extend(self._packer.take(self._world.now_ns))
         while self._outbox and not self.paused:
-            self._world.transmit(self, *self._outbox.popleft())
+            to, parts = self._outbox.popleft()
+            self._packet += 1
+            self._world.transmit(self, to, parts, self._packet)
+        due_ns = self._packer.due_ns
+        if due_ns is not None and due_ns != self._alarm_ns:
+            self._alarm_ns = due_ns
+            self._world.after(due_ns - self._world.now_ns, self.do, self._wake_up)
+
+    def _wake_up(self) -> None:
+        """Nothing but what every call does when it ends: let what is due leave."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -47,6 +47,8 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield msgspec.structs.replace(case, messages=messages)
     if len(case.sources) > 1:
         yield from (msgspec.structs.replace(case, sources=(source,)) for source in case.sources)
+    if case.pack_ms:
+        yield msgspec.structs.replace(case, pack_ms=0.0)
     yield from (msgspec.structs.replace(case, topology=topology) for topology in _simpler(case.topology))
 
 

@@ -7,7 +7,7 @@ own function; after a change of a link it takes `REROUTING_NS` until the new rou
 import hashlib
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from random import Random
 from typing import Any, Final
@@ -17,7 +17,7 @@ from hostagent.core import Core
 from hostagent.counters import NAMES
 from hostagent.events import Event
 from hostagent.messages import Message, Purpose
-from hostagent.wire import Codec
+from hostagent.wire import PURPOSE_AT, Codec, Part
 from simulator.host import SimulatedHost
 from simulator.pipe import Pipe
 from topologies import Network
@@ -31,16 +31,13 @@ MOST_HOPS: Final = 255
 class Packet:
     """A datagram on its way."""
 
-    __slots__ = ("destination", "expensive", "hops", "last", "message", "number", "purpose", "sender", "size")
+    __slots__ = ("destination", "expensive", "hops", "last", "number", "parts", "sender", "size")
 
-    def __init__(
-        self, sender: str, destination: str, last: str, message: Message, purpose: Purpose, number: int, size: int
-    ) -> None:
+    def __init__(self, sender: str, destination: str, last: str, parts: Sequence[Part], number: int, size: int) -> None:
         self.sender = sender
         self.destination = destination
         self.last = last
-        self.message = message
-        self.purpose = purpose
+        self.parts = parts
         self.number = number
         self.size = size
         self.expensive = False
@@ -52,7 +49,7 @@ class World:
 
     counter_names = (*NAMES, "overflowed", "unreachable")
 
-    def __init__(self, network: Network, core: type[Core], parameters: Any, seed: int) -> None:
+    def __init__(self, network: Network, core: type[Core], parameters: Any, seed: int, *, pack_ms: float | None = 0.0) -> None:
         self.network = network
         self.seed = seed
         self.now_ns = 0
@@ -62,7 +59,7 @@ class World:
         self._random = Random(f"{seed}/network")  # noqa: S311 - repeatable, not secret
         self._trace = hashlib.sha256()
         self._codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
-        self._on_wire: tuple[Message | None, tuple[Message, bytes]] = (None, (Message(0, "", 0), b""))
+        self._on_wire: tuple[Message, Part] | None = None
         self._noticed: deque[tuple[str, str, str, int]] = deque()
         self.pipes = {
             (source, link.other(source)): Pipe(link, source, self._random)
@@ -75,7 +72,7 @@ class World:
         self.controller_alive = True
         self.blank: set[str] = set()
         """Switches that have started again and have no flows yet."""
-        self.hosts = {host: SimulatedHost(self, host, core, parameters) for host in network.hosts}
+        self.hosts = {host: SimulatedHost(self, host, core, parameters, pack_ms) for host in network.hosts}
         self.on_event: Callable[[str, str, str, int], None] | None = None
         self.on_log: Callable[[str, Event], None] | None = None
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
@@ -118,25 +115,36 @@ class World:
             if self.on_event is not None:
                 self.on_event(*noticed)
 
-    def on_wire(self, message: Message) -> tuple[Message, bytes]:
-        """A message as a receiver decodes it, so that nothing is shared with the sender, and its datagram."""
-        known, result = self._on_wire
+    def on_wire(self, message: Message, purpose: Purpose) -> Part:
+        """A message ready to be sent, as a receiver decodes it, so that nothing is shared with the sender."""
         # A copy for every host is one object, and need not be encoded for each.
-        if message is not known:
-            datagram = self._codec.encode(1, 0, message, Purpose.DATA, 0)
-            result = self._codec.decode(datagram).message, datagram
-            self._on_wire = message, result
-        return result
+        if self._on_wire is not None and self._on_wire[0] is message and self._on_wire[1].purpose is purpose:
+            return self._on_wire[1]
+        part = self._codec.part(message, purpose)
+        (decoded,) = self._codec.decode(self._codec.datagram(1, 0, (part,), 0)).messages
+        part = Part(decoded, purpose, part.kind, part.origin, part.body)
+        self._on_wire = message, part
+        return part
 
-    def transmit(self, host: SimulatedHost, to: str, message: Message, datagram: bytes, purpose: Purpose, number: int) -> None:
+    def transmit(self, host: SimulatedHost, to: str, parts: Sequence[Part], number: int) -> None:
         """A datagram leaves its host."""
+        datagram = self._codec.datagram(host.number, number, parts, self.now_ns)
         host.counters["sent"] += 1
-        host.counters[_SENT[purpose]] += 1
-        self._trace.update(b"%d %d %d %d %d " % (self.now_ns, host.number, number, self.network.numbers[to], purpose) + datagram)
-        packet = Packet(host.host, to, self._last_switch[to], message, purpose, number, len(datagram))
+        host.counters[_SENT[datagram[PURPOSE_AT]]] += 1
+        host.counters["messages"] += len(parts)
+        # It says itself who sent it when.
+        self._trace.update(b"%d " % self.network.numbers[to] + datagram)
+        packet = Packet(host.host, to, self._last_switch[to], parts, number, len(datagram))
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
         if self.on_event is not None:
-            self.on_event(host.host, "send", message.origin, message.sequence)
+            self._notify_sent(host, parts)
+
+    def _notify_sent(self, host: SimulatedHost, parts: Sequence[Part]) -> None:
+        """Tell whoever waits for it which messages have left, one by one, until it is the end of the host."""
+        life = host.incarnation
+        for part in parts:
+            if self.on_event is not None and host.alive and host.incarnation == life:
+                self.on_event(host.host, "send", part.message.origin, part.message.sequence)
 
     def _cross(self, packet: Packet, pipe: Pipe) -> None:
         """Send a packet over one pipe, and as far as it gets without delay."""
@@ -188,7 +196,7 @@ class World:
         if not host.alive:
             host.counters["unreachable"] += 1
             return
-        host.do(host.receive, packet.sender, packet.message, packet.expensive)
+        host.do(host.receive, packet.sender, packet.parts, packet.expensive)
 
     def set_link(self, a: str, b: str, *, up: bool) -> None:
         """Pull a link or plug it in; the routes follow later."""
@@ -216,4 +224,4 @@ class World:
             self._up = up
 
 
-_SENT: Final = {purpose: f"sent_{purpose.name.lower()}" for purpose in Purpose}
+_SENT: Final = [f"sent_{purpose.name.lower()}" for purpose in Purpose]

@@ -81,7 +81,9 @@ class Lan:
 class Agents:
     """The launcher of a run, spoken to as the testbed does."""
 
-    def __init__(self, lan: Lan, folder: Path, protocol: str, program: tuple[str, ...], **parameters: object) -> None:
+    def __init__(
+        self, lan: Lan, folder: Path, protocol: str, program: tuple[str, ...], pack_ms: float | None, **parameters: object
+    ) -> None:
         self.lan = lan
         self.setting = Setting(
             run=RUN,
@@ -92,6 +94,7 @@ class Agents:
             addresses=lan.addresses,
             events=str(folder),
             private=str(folder),
+            pack_ms=pack_ms,
         )
         order = folder / "agents.json"
         namespaces = {host: str(lan.namespace(host)) for host in HOSTS}
@@ -205,8 +208,13 @@ def launch(lan: Lan, tmp_path: Path) -> Iterator[Callable[..., Agents]]:
     """Start a launcher; it ends with the test, and every agent with it."""
     launched: list[Agents] = []
 
-    def start(protocol: str = "basic", program: tuple[str, ...] = ("-m", "hostagent.launcher"), **parameters: object) -> Agents:
-        launched.append(Agents(lan, tmp_path, protocol, program, **parameters))
+    def start(
+        protocol: str = "basic",
+        program: tuple[str, ...] = ("-m", "hostagent.launcher"),
+        pack_ms: float | None = 0.0,
+        **parameters: object,
+    ) -> Agents:
+        launched.append(Agents(lan, tmp_path, protocol, program, pack_ms, **parameters))
         return launched[-1]
 
     yield start

@@ -28,7 +28,7 @@ def bound():
 def test_what_scapy_crafts_the_codec_decodes():
     crafted = Castbed(protocol=2, kind=0, purpose="repair", run=RUN, sender=2, packet=5, group=6, origin=900, sequence=7, sent=8)
     received = CODEC.decode(bytes(crafted / b"\x91\xc4\x02hi"))
-    assert (received.sender, received.message) == ("h2", Copy(6, "h900", 7, b"hi"))
+    assert (received.sender, received.messages) == ("h2", (Copy(6, "h900", 7, b"hi"),))
     assert (received.header.purpose, received.header.packet, received.header.sent_ns) == (Purpose.REPAIR, 5, 8)
 
 
@@ -48,3 +48,8 @@ def test_a_frame_with_our_port_is_dissected():
     shown = frame[Castbed].show(dump=True)
     assert "protocol  = basic" in shown
     assert "purpose   = data" in shown
+
+
+def test_a_pack_is_shown_as_one():
+    parts = [CODEC.part(Copy(0, "h1", sequence, b"hi"), Purpose.DATA) for sequence in (3, 4)]
+    assert "kind      = pack" in Castbed(CODEC.datagram(1, 1, parts, 0)).show(dump=True)

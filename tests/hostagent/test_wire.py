@@ -43,7 +43,7 @@ def refusal(datagram: bytes, by: Codec = CODEC) -> str:
 def test_every_message_of_every_protocol_comes_back(core, kind, data, sender, packet, purpose):
     message = data.draw(messages(kind))
     received = codec(core).decode(codec(core).encode(NUMBERS[sender], packet, message, purpose, 99))
-    assert (received.sender, received.message) == (sender, message)
+    assert (received.sender, received.messages) == (sender, (message,))
     assert (received.header.packet, received.header.purpose, received.header.sent_ns) == (packet, purpose, 99)
 
 
@@ -75,7 +75,7 @@ def test_the_longest_datagram_fits_one_ethernet_frame():
     overhead = len(VALID) - len(b"hello") + 1  # MessagePack needs one byte more for the length of a long payload
     longest = CODEC.encode(1, 1, Copy(0, "h1", 1, bytes(LONGEST_DATAGRAM - overhead)), Purpose.DATA, 0)
     assert len(longest) == LONGEST_DATAGRAM == 1500 - 20 - 8
-    assert CODEC.decode(longest).message.sequence == 1
+    assert CODEC.decode(longest).messages[0].sequence == 1
 
 
 def test_a_message_too_large_for_a_datagram_is_refused_with_a_sentence():
@@ -137,7 +137,7 @@ def test_a_body_that_the_kind_does_not_have_is_malformed(body):
 
 def test_a_kind_without_fields_of_its_own_has_an_empty_body():
     ack = CODEC.encode(1, 1, Ack(0, "h1", 1), Purpose.CONTROL, 0)
-    assert CODEC.decode(ack).message == Ack(0, "h1", 1)
+    assert CODEC.decode(ack).messages == (Ack(0, "h1", 1),)
     assert refusal(ack[:-1] + msgspec.msgpack.encode([1])) == "malformed"
 
 
@@ -195,11 +195,12 @@ def test_any_body_under_a_good_header_is_decoded_or_refused(core, data, body):
 
 
 def decoded_or_refused(by: Codec, datagram: bytes) -> None:
-    """A message that was accepted is one that its sender could have sent."""
+    """What was accepted is what its sender could have sent."""
     try:
         received = by.decode(datagram)
     except Refused:
         return
     header = received.header
-    again = by.encode(header.sender, header.packet, received.message, Purpose(header.purpose), header.sent_ns)
-    assert by.decode(again).message == received.message or "nan" in repr(received.message)
+    parts = [by.part(message, Purpose(header.purpose)) for message in received.messages]
+    again = by.datagram(header.sender, header.packet, parts, header.sent_ns)
+    assert by.decode(again).messages == received.messages or "nan" in repr(received.messages)

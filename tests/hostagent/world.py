@@ -91,7 +91,7 @@ class World:
 
     def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
         datagram = self._codec.encode(self.hosts.index(sender) + 1, len(self.sent), message, purpose, int(self.now_s * 1e9))
-        packet = Packet(sender, to, self._codec.decode(datagram).message, purpose)
+        packet = Packet(sender, to, *self._codec.decode(datagram).messages, purpose)
         self.sent.append(packet)
         self.in_flight.append(packet)
 

@@ -60,8 +60,15 @@ class Stage:
 def stage():
     """Makes a stage with a network, by its name on the command line, and a core."""
 
-    def make(topology="clusters:k=2,size=2,shape=line,delay=10ms", core=Scripted, seed=1, parameters=None, network=None):
-        made = Stage(World(network or find(topology), core, parameters or core.Parameters(), seed))
+    def make(
+        topology="clusters:k=2,size=2,shape=line,delay=10ms",
+        core=Scripted,
+        seed=1,
+        parameters=None,
+        network=None,
+        pack_ms=0.0,
+    ):
+        made = Stage(World(network or find(topology), core, parameters or core.Parameters(), seed, pack_ms=pack_ms))
         made.world.on_log = lambda host, event: made.logged.append(
             (event.at_ns, host, event.event, event.origin, event.sequence, event.details)
         )

@@ -50,12 +50,12 @@ class Virtual:
         return +Counter(self.stage.world.hosts[host].counters)
 
 
-@pytest.fixture
-def both(launch, started):
-    """Real agents and virtual hosts with the same core, on the same hosts."""
-    agents = launch("scripted", PROGRAM)
+@pytest.fixture(params=[None, 0.0, 40.0], ids=["unpacked", "packed", "packed after a wait"])
+def both(request, launch, started):
+    """Real agents and virtual hosts with the same core, on the same hosts, that pack in the same way."""
+    agents = launch("scripted", PROGRAM, pack_ms=request.param)
     agents.start("h1", "h2")
-    virtual = Virtual(started(network=LAN))
+    virtual = Virtual(started(network=LAN, pack_ms=request.param))
     # Nobody listens at h3 in either.
     virtual.stage.world.hosts["h3"].crash()
     return agents, virtual
@@ -104,10 +104,15 @@ def test_the_door_counts_the_same(both, fault, copies):
     agents, virtual = both
     agents.ask("h2", AtDoor("Copy", 2, copies))
     virtual.stage.player.inject(fault(host="h2", kind="Copy", nth=2))
+    # What h2 does after this request it does with the fault at its door.
+    virtual.broadcast("h2", "trace waiting")
+    agents.broadcast("h2", b"trace waiting")
+    agents.until(lambda: same(agents, virtual))
     for _ in range(3):
         virtual.broadcast("h1", "send h2")
         agents.broadcast("h1", b"send h2")
-    agents.until(lambda: same(agents, virtual))
+        # One after the other, as in virtual time, or they could be packed.
+        agents.until(lambda: same(agents, virtual))
     assert virtual.counters("h2")["received"] == (2 if fault is DropMessage else 3)
 
 
