@@ -15,6 +15,7 @@ from analysis.properties import (
     agreement,
     bounded_memory,
     causal_order,
+    cluster_tree,
     convergence,
     multiple_group_order,
     multiple_source_order,
@@ -45,6 +46,7 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.CONVERGENCE: convergence.check,
     Guarantee.QUIESCENCE: quiescence.check,
     Guarantee.BOUNDED_MEMORY: bounded_memory.check,
+    Guarantee.CLUSTER_TREE: cluster_tree.check,
 }
 """The checker of each guarantee."""
 

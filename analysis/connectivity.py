@@ -69,6 +69,8 @@ class Connectivity:
                     yield Interval(since_ns, at_ns, part_of)
                 since_ns, part_of = max(at_ns, since_ns), after
         self.correct = frozenset(network.hosts) - ground.crashed - ground.amnesic
+        self.clusters = ground.clusters()
+        """The clusters at the end."""
         yield Interval(since_ns, max(self.ended_ns, since_ns), part_of)
 
     def _remember(self, fault: Fault, after: Ground) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from analysis.history import Broadcast, Delivery, History, MessageId, Sample
+from analysis.history import Broadcast, Delivery, History, MessageId, ParentChange, Sample
 from hostagent.promises import Guarantee
 
 
@@ -19,7 +19,7 @@ class Verdict(enum.StrEnum):
 
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event of a counterexample: `broadcast`, `deliver`, `sample`, or `missing` for a delivery that was due at that time."""
+    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, or `missing` for a delivery that was due at that time."""
 
     at_ns: int
     host: str
@@ -40,9 +40,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 HOLDS: Final = Finding(Verdict.HOLDS)
+Shown = Broadcast | Delivery | Sample | ParentChange | Witness
+"""What can show that a promise is broken."""
 
 
-def violated(reason: str, *events: Broadcast | Delivery | Sample | Witness) -> Finding:
+def violated(reason: str, *events: Shown) -> Finding:
     """A broken promise and the events that show it."""
     return Finding(Verdict.VIOLATED, reason, tuple(map(witness, events)))
 
@@ -64,7 +66,7 @@ def nothing_to_judge(history: History) -> Finding | None:
     return unknown(history.damage[0] if history.damage else "no message was broadcast")
 
 
-def witness(event: Broadcast | Delivery | Sample | Witness) -> Witness:
+def witness(event: Shown) -> Witness:
     """An event as it is written to files."""
     match event:
         case Broadcast():
@@ -73,6 +75,8 @@ def witness(event: Broadcast | Delivery | Sample | Witness) -> Witness:
             return Witness(event.at_ns, event.host, "deliver", event.origin, event.sequence)
         case Sample():
             return Witness(event.at_ns, event.host, "sample")
+        case ParentChange():
+            return Witness(event.at_ns, event.host, "parent")
     return event
 
 

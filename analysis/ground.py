@@ -58,6 +58,16 @@ class Ground:
         away = self.crashed | self.paused | self.amnesic
         return tuple(host for host in self._network.hosts if host not in away)
 
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The hosts that run, whatever they have forgotten."""
+        return tuple(host for host in self._network.hosts if host not in self.crashed and host not in self.paused)
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The links that are down, pulled or at a stopped switch, by name."""
+        return frozenset(link.name for link in self._network.links if not self._is_up(link))
+
     def apply(self, fault: Fault) -> None:
         """Let a fault happen. Those that change neither links nor hosts change nothing here."""
         self._apply_to_network(fault)
@@ -102,13 +112,26 @@ class Ground:
 
     def parts(self, most_loss: float = MOST_LOSS) -> dict[str, int]:
         """The parts into which the network has fallen, by number, for every node; a link with more loss than that does not carry."""
+        usable = self._usable(most_loss)
+        return components(self._network, lambda link: link.name in usable)
+
+    def clusters(self) -> tuple[tuple[str, ...], ...]:
+        """The clusters that there are now: hosts that run and reach each other over cheap links, as routed, alone."""
+        usable = self._usable(MOST_LOSS)
+        group_of = components(self._network, lambda link: link.name in usable and not link.expensive)
+        groups: dict[int, list[str]] = {}
+        for host in self.running:
+            groups.setdefault(group_of[host], []).append(host)
+        return tuple(map(tuple, groups.values()))
+
+    def _usable(self, most_loss: float) -> frozenset[str]:
+        """The links that routes use and that carry."""
         up = frozenset(link.name for link in self._network.links if self._is_up(link))
         believed = up if self._frozen is None else self._frozen
         stale = self._stale if self._frozen is not None else frozenset()
         lossy = frozenset(name for (name, _), loss in self._loss.items() if loss > most_loss)
         blind = {name for name in believed if name not in up or name in stale or name in lossy}
-        usable = believed - _blocks_with(self._network, believed, blind)
-        return components(self._network, lambda link: link.name in usable)
+        return believed - _blocks_with(self._network, believed, blind)
 
     def _is_up(self, link: Link) -> bool:
         return link.name not in self._pulled and link.a not in self._stopped and link.b not in self._stopped

@@ -48,6 +48,15 @@ class Sample(NamedTuple):
     items: int
 
 
+class ParentChange(NamedTuple):
+    """Host `host` has `parent` in the tree of `source` from now on; an empty parent is none."""
+
+    at_ns: int
+    host: str
+    source: str
+    parent: str
+
+
 class History(NamedTuple):
     """Everything in the order of time, on the one clock that all hosts share. Of two events at one host, the first in its log comes first.
 
@@ -60,6 +69,7 @@ class History(NamedTuple):
     ended_ns: int
     samples: tuple[Sample, ...] = ()
     damage: tuple[str, ...] = ()
+    parents: tuple[ParentChange, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -76,7 +86,7 @@ def make(
     hosts: tuple[str, ...], events: Iterable[tuple[str, int, str, str, int, dict[str, Any]]], ended_ns: int, damage: Iterable[str]
 ) -> History:
     """A history from events: host, time, event, origin, sequence and details of each, in the order of each host's log."""
-    broadcasts, deliveries, samples = [], [], []
+    broadcasts, deliveries, samples, parents = [], [], [], _Parents()
     for host, at_ns, event, origin, sequence, details in events:
         if event == "broadcast":
             broadcasts.append(Broadcast(at_ns, origin, sequence, details.get("group", 0)))
@@ -84,7 +94,31 @@ def make(
             deliveries.append(Delivery(at_ns, host, origin, sequence, details.get("group", 0)))
         elif event == "sample":
             samples.append(Sample(at_ns, host, details["sent"], details["items"]))
+        elif event == "parent":
+            parents.change(at_ns, host, details["source"], details["parent"])
+        elif event == "start":
+            parents.forget(at_ns, host)
     # Sorting by time alone keeps the order of each log.
-    for table in (broadcasts, deliveries, samples):
+    for table in (broadcasts, deliveries, samples, parents.changes):
         table.sort(key=lambda row: row[0])
-    return History(hosts, tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples), tuple(damage))
+    logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
+    return History(hosts, *logged, tuple(damage), tuple(parents.changes))
+
+
+class _Parents:
+    """The parents that hosts say they have; one that starts again has none until it says so."""
+
+    def __init__(self) -> None:
+        self.changes: list[ParentChange] = []
+        self._now: dict[str, dict[str, str]] = {}
+
+    def change(self, at_ns: int, host: str, source: str, parent: str) -> None:
+        """Note a host's new parent."""
+        self._now.setdefault(host, {})[source] = parent
+        self.changes.append(ParentChange(at_ns, host, source, parent))
+
+    def forget(self, at_ns: int, host: str) -> None:
+        """Let a host have no parents."""
+        for source, parent in self._now.get(host, {}).items():
+            if parent:
+                self.change(at_ns, host, source, "")

@@ -7,7 +7,7 @@ import msgspec
 
 from analysis.results import Event
 
-KEPT: Final = frozenset({"broadcast", "deliver", "sample"})
+KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "start"})
 """The events that a history is made of."""
 
 
@@ -44,8 +44,15 @@ class _SampleDetails(msgspec.Struct):
     items: int
 
 
+class _ParentDetails(msgspec.Struct):
+    source: str
+    parent: str
+
+
+_DETAILS: Final[dict[str, type[Any]]] = {"sample": _SampleDetails, "parent": _ParentDetails}
+
+
 def _checked(event: Event) -> Event:
     """Refuse details that a history cannot be made of."""
-    kind: type[Any] = _SampleDetails if event.event == "sample" else _Details
-    msgspec.convert(event.details, kind)
+    msgspec.convert(event.details, _DETAILS.get(event.event, _Details))
     return event

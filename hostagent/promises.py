@@ -8,7 +8,8 @@ import msgspec
 class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise. `analysis/properties/` has one checker for each.
 
-    Those up to `CONVERGENCE` speak of what the application sees, the last two of what the network and the hosts bear.
+    Those up to `CONVERGENCE` speak of what the application sees, the next two of what the network and the hosts bear, the last of the way
+    that messages take.
     """
 
     NO_CREATION = "no creation"
@@ -23,6 +24,7 @@ class Guarantee(enum.StrEnum):
     CONVERGENCE = "convergence"
     QUIESCENCE = "quiescence"
     BOUNDED_MEMORY = "bounded memory"
+    CLUSTER_TREE = "cluster tree"
 
 
 class Carrier(enum.StrEnum):
@@ -45,3 +47,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """Datagrams that a host sends per second when there is nothing left to do."""
     retained: int
     """Items that a host may still keep when there is nothing left to do."""
+
+    def packed(self, pack_ms: float | None) -> "Promise":
+        """The same where messages wait for others to share a datagram: a message may, and so may the answer to it."""
+        return msgspec.structs.replace(self, patience_ms=self.patience_ms + 2 * (pack_ms or 0.0))

@@ -7,7 +7,7 @@ from analysis.results import Fault as FaultRecord
 from hostagent.core import Core
 from hostagent.events import Event
 from hostagent.memory import retained_items
-from hostagent.wire import COST_DSCP
+from hostagent.wire import COST_DSCP, PACK, leading
 from scenarios import Scenario
 from scenarios.faults import Fault
 from simulator.faults import NS_PER_MS, FaultPlayer
@@ -43,20 +43,19 @@ def simulate(
     heal_for_ms: float = 0.0,
     sample_ms: float = 1000.0,
     crossings: bool = False,
+    pack_ms: float | None = 0.0,
 ) -> Outcome:
     """Run a scenario in virtual time.
 
-    With `heal_for_ms`, all faults end with the settling time, and the run goes on for that long on a healthy network.
+    With `heal_for_ms`, all faults end with the settling time, and the run goes on for that long on a healthy network; half-way through
+    every source that is up broadcasts once more, as a host that is level with all others has nothing to show.
     """
-    world = World(scenario.network, core, parameters, seed)
+    world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms)
     player = FaultPlayer(world, scenario.faults)
     outcome = Outcome(world, 0, player.records, [])
     world.on_log = lambda host, event: outcome.events.append((host, event))
     if crossings:
-        kinds = {kind: number for number, kind in enumerate(core.messages)}
-        world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(
-            _row(at_ns, pipe, packet, core.number, kinds[type(packet.message)])
-        )
+        world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(_row(at_ns, pipe, packet, core.number))
     for host in world.hosts.values():
         host.start()
     _sample(world, round(sample_ms * NS_PER_MS))
@@ -65,6 +64,10 @@ def simulate(
     outcome.unfired = player.unfired
     if heal_for_ms:
         player.heal_everything()
+        payload = b"healed".ljust(scenario.workload.payload, b".")[: scenario.workload.payload]
+        for source in dict.fromkeys(scenario.sources):
+            host = world.hosts[source]
+            world.after(round(heal_for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
         world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
     _sample_hosts(world)
     for host in world.hosts.values():
@@ -81,12 +84,13 @@ CROSSING = (
 """The columns of a crossing, named as in the packets table."""
 
 
-def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int, kind: int) -> tuple[Any, ...]:
-    message = packet.message
+def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int) -> tuple[Any, ...]:
+    lead = leading(packet.parts)
+    message, kind = lead.message, lead.kind if len(packet.parts) == 1 else PACK
     dscp = COST_DSCP if packet.expensive else 0
     return (
         *(pipe.name, pipe.source, pipe.target, pipe.expensive, at_ns, packet.sender, packet.destination, dscp),
-        *(packet.size + HEADERS_BYTES, protocol, kind, packet.purpose.name.lower(), packet.number),
+        *(packet.size + HEADERS_BYTES, protocol, kind, lead.purpose.name.lower(), packet.number),
         *(message.group, message.origin, message.sequence),
     )
 

@@ -19,6 +19,9 @@ MOST_OF_A_KIND = 3
 LONGEST_MS = 3000.0
 # One case in this many may hold what the protocol does not claim to survive.
 BEYOND_ONE_IN = 5
+# In one case in this many, messages wait for so long to share a datagram.
+PACKED_ONE_IN = 4
+PACK_MS = 10.0
 
 
 class _Draw:
@@ -180,10 +183,12 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
         messages=messages,
         interval_ms=interval_ms,
         settle_ms=500.0,
-        heal_for_ms=1.5 * promise.patience_ms + 10_000,
+        heal_for_ms=2 * promise.patience_ms + 10_000,
         faults=tuple(drawn),
         parameters=parameters or {},
         beyond=not core.beyond.isdisjoint((*on, *link_kinds)),
+        # Drawn last, so that the rest of a case is what it was before there was packing.
+        pack_ms=PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0,
     )
     return case, frozenset((*on, *link_kinds))
 

@@ -1,4 +1,4 @@
-"""check and campaign: what holds. Every function returns the exit status."""
+"""check, campaign and tree: what holds, and how it came about. Every function returns the exit status."""
 
 import math
 import sys
@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from analysis.inputs import runs_in
-from analysis.verdicts import check_run, judgement_table
+from analysis.inputs import load, runs_in
+from analysis.verdicts import check_run, history_of, judgement_table
 from simulator import cases
 from simulator.swarm import TROUBLES, draw_case
 from testbed import campaign as campaigns
@@ -96,3 +96,28 @@ def check(arguments: Namespace) -> int:
             output.print(directory, soft_wrap=True)
             output.print(judgement_table(judgement))
     return status_of(judgement.verdict for judgement in judgements.values())
+
+
+def tree(arguments: Namespace) -> int:
+    """The tree that a run's hosts formed: who led whom and when, how long it took, and pictures. Needs no root and no Spark."""
+    # Only now: it draws, and matplotlib takes long to import.
+    from analysis import trees  # noqa: PLC0415
+
+    found = {}
+    runs = [(directory, run, history_of(run)) for directory in runs_in([arguments.run]) for run in [load(directory)]]
+    # Of several runs, those of protocols that make no trees are passed over.
+    for directory, run, history in [row for row in runs if row[2].parents] or runs:
+        found[str(directory)] = report = trees.report(run, history, arguments.source, arguments.at)
+        pictures = trees.save_trees(run, history, report)
+        if not arguments.json:
+            output.print(directory, soft_wrap=True, markup=False)
+            for then in report.trees:
+                output.print(trees.tree_table(report.source, then))
+            output.print(trees.reformation_table(report, history))
+            for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
+                output.print(line, soft_wrap=True, markup=False)
+            for picture in pictures:
+                output.print(f"  {picture}", soft_wrap=True, markup=False)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    return HOLDS

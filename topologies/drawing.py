@@ -6,7 +6,7 @@ of matplotlib's cividis, both safe for colour-blind readers; line style and widt
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from matplotlib import colormaps, rc_context
@@ -17,7 +17,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patches import Polygon
+from matplotlib.patches import FancyArrowPatch, Polygon
 
 from topologies.layout import Place, extent, positions
 from topologies.network import Link, Network, NetworkError, components
@@ -27,11 +27,18 @@ CHEAP = "#8A8A8A"
 HOST = "#0072B2"
 SWITCH = "#FFFFFF"
 INK = "#222222"
+PALE = "#A6A6A6"
+TREE = "#009E73"
+LEADER = "#F0E442"
 # Tints of the Okabe-Ito colours, without the one that marks expensive links.
 PATCHES = ("#DCEBF5", "#DDF1E9", "#FBF3D0", "#F5E3EE", "#E4E4EC", "#E2F3FB")
 # Names of more nodes than this are unreadable at any size.
 MOST_LABELS = 120
 VALUES = "cividis_r"
+# How much an arrow may be bent, the most pleasing first.
+BENDS = (0.18, -0.18, 0.3, -0.3, 0.06, -0.06)
+# Width in points of the lines of expensive links: by themselves, and where something else is to be seen.
+EXPENSIVE_WIDTH, EXPENSIVE_UNDER_OTHERS = 2.2, 1.0
 # Width in points of the lines with the least and the most value.
 NARROWEST, WIDEST = 1.5, 6.0
 
@@ -45,8 +52,9 @@ def draw(
     size = _node_size(network, axes)
     axes.set_axis_off()
     axes.set_aspect("equal")
-    _draw_clusters(network, axes, places, size)
-    _draw_links(network, axes, places, values)
+    _draw_clusters(network, axes, places, size, network.links)
+    plain = [link for link in network.links if link not in values]
+    _draw_links(plain, axes, places, EXPENSIVE_UNDER_OTHERS if values else EXPENSIVE_WIDTH)
     if values:
         _draw_values(network, axes, places, values, value_label)
     _draw_nodes(axes, places, network.hosts, HOST_LOOK, size)
@@ -56,22 +64,70 @@ def draw(
         _draw_legend(network, axes, values)
 
 
+@dataclass(frozen=True)
+class Tree:
+    """A tree of hosts on a network: each host's parent, the hosts that lead their clusters, and what is not there at the moment."""
+
+    source: str
+    parents: Mapping[str, str]
+    leaders: Collection[str]
+    down: Collection[str] = field(default=())
+    """Links, by name."""
+    away: Collection[str] = field(default=())
+    """Hosts that do not run."""
+
+
+def draw_tree(network: Network, axes: Axes, tree: Tree) -> None:
+    """Draw a network, paler than by itself, and on it an arrow from each host to its parent."""
+    places = positions(network)
+    size = _node_size(network, axes)
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    up = [link for link in network.links if link.name not in tree.down]
+    gone = [link for link in network.links if link.name in tree.down]
+    _draw_clusters(network, axes, places, size, up)
+    _draw_links(up, axes, places, EXPENSIVE_UNDER_OTHERS)
+    axes.add_collection(LineCollection(_segments(gone, places), colors=PALE, linewidths=1.4, linestyles=":", zorder=1))
+    for look, hosts in _roles(network, tree).items():
+        _draw_nodes(axes, places, hosts, look, size)
+    _draw_nodes(axes, places, network.switches, SWITCH_LOOK, 0.75 * size)
+    # Where nodes are too many for their names, they are too many to find a way between them.
+    obstacles = places.items() if len(places) <= MOST_LABELS else ()
+    for child, parent in tree.parents.items():
+        if child not in tree.away:
+            others = [place for node, place in obstacles if node not in {child, parent}]
+            _draw_arrow(axes, places[child], places[parent], others, heavy=child in tree.leaders, size=size)
+    _set_limits(axes, places.values())
+
+
+def tree_figure(network: Network, tree: Tree, title: str) -> Figure:
+    """Make a figure of a tree on a network, as large as the network asks for."""
+    made = _sized_figure(network)
+    made.suptitle(title)
+    draw_tree(network, made.add_subplot(), tree)
+    made.legend(handles=_tree_handles(network, tree), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return made
+
+
 def figure(
     network: Network, link_values: Mapping[str, float] | None = None, value_label: str = "value", title: str | None = None
 ) -> Figure:
     """Make a figure of a network, as large as its number of nodes asks for."""
-    width, height = extent(positions(network).values())
-    side = min(16.0, max(5.0, 1.1 * math.sqrt(len(network.hosts) + len(network.switches))))
-    stretch = math.sqrt(width / height)
-    # An inch for the title and the legend, and one beside for the scale of the values.
-    made = Figure(
-        figsize=(max(6.5, side * stretch) + bool(link_values), side / stretch + 1),
-        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1),
-    )
+    made = _sized_figure(network, beside=bool(link_values))
     axes = made.add_subplot()
     axes.set_title(network.name if title is None else title)
     draw(network, axes, link_values, value_label)
     return made
+
+
+def _sized_figure(network: Network, *, beside: bool = False) -> Figure:
+    width, height = extent(positions(network).values())
+    side = min(16.0, max(5.0, 1.1 * math.sqrt(len(network.hosts) + len(network.switches))))
+    stretch = math.sqrt(width / height)
+    # An inch for the title and the legend, and one beside for the scale of the values.
+    return Figure(
+        figsize=(max(6.5, side * stretch) + beside, side / stretch + 1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    )
 
 
 def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
@@ -108,9 +164,10 @@ def _set_limits(axes: Axes, places: Collection[Place]) -> None:
     axes.set_ylim(min(ys) - margin, max(ys) + margin)
 
 
-def _draw_clusters(network: Network, axes: Axes, places: Mapping[str, Place], size: float) -> None:
-    """A patch behind each cluster: the hull of its hosts and switches, grown by a wide round outline."""
-    group_of = components(network, lambda link: not link.expensive)
+def _draw_clusters(network: Network, axes: Axes, places: Mapping[str, Place], size: float, links: Collection[Link]) -> None:
+    """A patch behind each cluster that these links make: the hull of its hosts and switches, grown by a wide round outline."""
+    cheap = {link.name for link in links if not link.expensive}
+    group_of = components(network, lambda link: link.name in cheap)
     members: dict[int, list[Place]] = {}
     for node, group in group_of.items():
         members.setdefault(group, []).append(places[node])
@@ -140,13 +197,12 @@ def _half_hull(ordered: Sequence[Place]) -> list[Place]:
     return chain[:-1] or chain
 
 
-def _draw_links(network: Network, axes: Axes, places: Mapping[str, Place], valued: Mapping[Link, float]) -> None:
-    """All links without a value: cheap ones thin and grey, expensive ones heavy and dashed, or pale where others have values."""
-    plain = [link for link in network.links if link not in valued]
-    cheap = [link for link in plain if not link.expensive]
-    expensive = [link for link in plain if link.expensive]
+def _draw_links(links: Iterable[Link], axes: Axes, places: Mapping[str, Place], heavy: float) -> None:
+    """Links without a value: cheap ones thin and grey, expensive ones heavy and dashed."""
+    links = list(links)
+    cheap = [link for link in links if not link.expensive]
+    expensive = [link for link in links if link.expensive]
     axes.add_collection(LineCollection(_segments(cheap, places), colors=CHEAP, linewidths=0.9, zorder=1))
-    heavy = 1.0 if valued else 2.2
     axes.add_collection(
         LineCollection(_segments(expensive, places), colors=EXPENSIVE, linewidths=heavy, linestyles="--", zorder=2)
     )
@@ -187,17 +243,21 @@ class _Look:
     marker: str
     face: str
     text: str
+    edge: str = INK
+    heavy: bool = False
 
 
 HOST_LOOK = _Look("s", HOST, "white")
 SWITCH_LOOK = _Look("o", SWITCH, INK)
+LEADER_LOOK = _Look("s", LEADER, INK, heavy=True)
+SOURCE_LOOK = _Look("s", INK, "white", heavy=True)
+AWAY_LOOK = _Look("s", "white", PALE, edge=PALE)
 
 
 def _draw_nodes(axes: Axes, places: Mapping[str, Place], nodes: Sequence[str], look: _Look, size: float) -> None:
-    xs, ys = zip(*(places[node] for node in nodes), strict=True)
-    axes.scatter(
-        xs, ys, s=size**2, marker=look.marker, facecolor=look.face, edgecolor=INK, linewidth=min(1.0, size / 10), zorder=4
-    )
+    xs, ys = zip(*(places[node] for node in nodes), strict=True) if nodes else ((), ())
+    width = min(1.0, size / 10) * (2 if look.heavy else 1)
+    axes.scatter(xs, ys, s=size**2, marker=look.marker, facecolor=look.face, edgecolor=look.edge, linewidth=width, zorder=4)
     if len(places) <= MOST_LABELS:
         for node in nodes:
             axes.annotate(node, places[node], ha="center", va="center", size=0.48 * size, color=look.text, zorder=5)
@@ -212,5 +272,75 @@ def _draw_legend(network: Network, axes: Axes, values: Mapping[Link, float]) -> 
         Line2D([], [], color=CHEAP, linewidth=0.9, label="cheap link"),
     ]
     if any(link.expensive and link not in values for link in network.links):
-        handles.append(Line2D([], [], color=EXPENSIVE, linewidth=1.0 if values else 2.2, linestyle="--", label="expensive link"))
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=EXPENSIVE,
+                linewidth=EXPENSIVE_UNDER_OTHERS if values else EXPENSIVE_WIDTH,
+                linestyle="--",
+                label="expensive link",
+            )
+        )
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(handles), frameon=False, fontsize=9)
+
+
+def _roles(network: Network, tree: Tree) -> dict[_Look, list[str]]:
+    """The hosts by how they look, members first."""
+    roles: dict[_Look, list[str]] = {HOST_LOOK: [], LEADER_LOOK: [], SOURCE_LOOK: [], AWAY_LOOK: []}
+    for host in network.hosts:
+        leading = LEADER_LOOK if host in tree.leaders else HOST_LOOK
+        roles[AWAY_LOOK if host in tree.away else SOURCE_LOOK if host == tree.source else leading].append(host)
+    return roles
+
+
+def _draw_arrow(axes: Axes, start: Place, end: Place, others: Sequence[Place], *, heavy: bool, size: float) -> None:
+    """From a child to its parent, bent, so that two arrows along one line are seen apart; that of a leader is heavier."""
+    room = 0.06 * max(extent([start, end, *others]))
+    clear = (bend for bend in BENDS if _clearance(start, end, bend, others) > room)
+    bend = next(clear, None) or max(BENDS, key=lambda bend: _clearance(start, end, bend, others))
+    axes.add_patch(
+        FancyArrowPatch(
+            start,
+            end,
+            connectionstyle=f"arc3,rad={bend}",
+            arrowstyle="-|>",
+            mutation_scale=max(5.0, 0.75 * size),
+            shrinkA=0.6 * size,
+            shrinkB=0.65 * size,
+            color=TREE,
+            linewidth=(2.0 if heavy else 1.1) * min(1.0, 0.4 + size / 20),
+            zorder=3.5,
+            gid="child",
+        )
+    )
+
+
+def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -> float:
+    """How near an arrow comes to any of the other nodes. It is a parabola, as matplotlib's `arc3` draws it."""
+    (x1, y1), (x2, y2) = start, end
+    middle = ((x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1))
+    nearest = math.inf
+    for step in range(1, 20):
+        t = step / 20
+        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t**2
+        point = (a * x1 + b * middle[0] + c * x2, a * y1 + b * middle[1] + c * y2)
+        nearest = min(nearest, min((math.dist(point, other) for other in others), default=math.inf))
+    return nearest
+
+
+def _tree_handles(network: Network, tree: Tree) -> list[Line2D]:
+    """What the marks mean, as far as they are there."""
+    roles = _roles(network, tree)
+    words = {SOURCE_LOOK: "source", LEADER_LOOK: "leader of a cluster", HOST_LOOK: "other host", AWAY_LOOK: "host that is down"}
+    handles = [
+        Line2D([], [], ls="", ms=8, marker=look.marker, mfc=look.face, mec=look.edge, mew=2 if look.heavy else 1, label=word)
+        for look, word in words.items()
+        if roles[look]
+    ]
+    handles.append(Line2D([], [], color=TREE, linewidth=2.0, marker=">", markevery=[1], label="from a child to its parent"))
+    if any(link.expensive for link in network.links):
+        handles.append(Line2D([], [], color=EXPENSIVE, linewidth=EXPENSIVE_UNDER_OTHERS, linestyle="--", label="expensive link"))
+    if tree.down:
+        handles.append(Line2D([], [], color=PALE, linewidth=1.4, linestyle=":", label="link that is down"))
+    return handles

@@ -29,6 +29,7 @@ RIGHT = [
     (G.CONVERGENCE, Basic, plays.source_crashes),
     (G.QUIESCENCE, Basic, plays.many_messages),
     (G.BOUNDED_MEMORY, Basic, plays.many_messages),
+    (G.CLUSTER_TREE, m.ChildOfTheSource, plays.quiet_day),
 ]
 
 # fmt: off
@@ -75,5 +76,10 @@ BROKEN = [
     (G.BOUNDED_MEMORY, m.KeepsEverythingForEver, plays.many_messages, "h1 kept 21 items at 11.000 s, with nothing left to do, where 12 are stated"),
     (G.BOUNDED_MEMORY, m.KeepsWhatWasAcknowledged, plays.many_messages, "h1 kept 31 items at 11.000 s, with nothing left to do, where 12 are stated"),
     (G.BOUNDED_MEMORY, m.NeverForgetsItsPayloads, plays.many_messages, "h1 kept 31 items at 11.000 s, with nothing left to do, where 12 are stated"),
+    (G.CLUSTER_TREE, m.KeepsToItself, plays.quiet_day, "h3 has no parent, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.CLUSTER_TREE, m.ChildOfTheHostBefore, plays.quiet_day, "h3 is a child of h2, but h1 leads their cluster, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.CLUSTER_TREE, m.ChildrenOfEachOther, plays.quiet_day, "h2 is a child of h3 is a child of h2, in a circle, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.CLUSTER_TREE, m.SourceIsAChild, plays.quiet_day, "h1 is the source, but a child of h2, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.CLUSTER_TREE, m.LeavesAgain, plays.quiet_day, "h2 has no parent, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
 ]
 # fmt: on

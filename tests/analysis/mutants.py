@@ -247,3 +247,52 @@ class NeverForgetsItsPayloads(Basic):
     def _forget_if_acknowledged(self, sequence):
         if not self.unacknowledged[sequence]:
             self.env.cancel_timer(str(sequence))
+
+
+# Cluster tree
+
+
+class ChildOfTheSource(BestEffort):
+    """On a stage all hosts are in one cluster, so the source leads them."""
+
+    parents = None
+
+    def attach(self, source, parent):
+        self.parents = self.parents or {}
+        if self.parents.get(source) != parent:
+            self.parents[source] = parent
+            self.env.trace("parent", source=source, parent=parent, leader=False)
+
+    def on_message(self, sender, message, expensive):
+        super().on_message(sender, message, expensive)
+        self.attach(message.origin, message.origin)
+
+
+class KeepsToItself(ChildOfTheSource):
+    def attach(self, source, parent):
+        if self.env.host != "h3":
+            super().attach(source, parent)
+
+
+class ChildOfTheHostBefore(ChildOfTheSource):
+    def attach(self, source, parent):
+        before = self.env.hosts[self.env.hosts.index(self.env.host) - 1]
+        super().attach(source, before)
+
+
+class ChildrenOfEachOther(ChildOfTheSource):
+    def attach(self, source, parent):
+        super().attach(source, next(host for host in self.env.peers if host != source))
+
+
+class SourceIsAChild(ChildOfTheSource):
+    def on_broadcast(self, sequence, payload):
+        super().on_broadcast(sequence, payload)
+        self.attach(self.env.host, self.env.peers[0])
+
+
+class LeavesAgain(ChildOfTheSource):
+    def on_message(self, sender, message, expensive):
+        super().on_message(sender, message, expensive)
+        if self.env.host == "h2" and message.sequence == 2:
+            self.attach(message.origin, "")

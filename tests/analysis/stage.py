@@ -50,6 +50,7 @@ class Stage(World):
         self.network = star(size)
         for host in self.hosts:
             self[host].deliver = partial(self._deliver, host)
+            self[host].trace = partial(self._log, host)
 
     @property
     def now_ns(self) -> int:

@@ -49,8 +49,9 @@ def datagram(
     sequence: int = 1,
     run: int = RUN,
     body: bytes = BODY,
+    kind: int = 0,
 ) -> bytes:
-    return HEADER.pack(MAGIC, VERSION, 1, 0, purpose, run, sender, packet, 0, origin, sequence, START_NS) + body
+    return HEADER.pack(MAGIC, VERSION, 1, kind, purpose, run, sender, packet, 0, origin, sequence, START_NS) + body
 
 
 def frame(source: str, destination: str, payload: bytes, tos: int = 0, port: int = PORT, options: bytes = b"") -> bytes:
@@ -96,11 +97,11 @@ class Maker:
     faults: list[Fault] = field(default_factory=list)
     capture_drops: dict[str, int] = field(default_factory=dict)
 
-    def send(self, sender, destination, at_ns, purpose=Purpose.DATA, message=("h1", 1), lost_on=None) -> int:
+    def send(self, sender, destination, at_ns, purpose=Purpose.DATA, message=("h1", 1), lost_on=None, kind=0) -> int:
         """A packet on its way, one hop a millisecond; returns its number. `lost_on` is the link that loses it."""
         self.counters[sender]["sent"] += 1
         packet = (1 << 32) + self.counters[sender]["sent"]
-        payload = datagram(NETWORK.numbers[sender], packet, purpose, NETWORK.numbers[message[0]], message[1])
+        payload = datagram(NETWORK.numbers[sender], packet, purpose, NETWORK.numbers[message[0]], message[1], kind=kind)
         node, tos = sender, 0
         for link in path(NETWORK, sender, destination):
             at_ns += HOP_NS

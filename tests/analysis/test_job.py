@@ -16,7 +16,7 @@ from analysis.books import FOREIGN, REROUTING_NS
 from analysis.checks import Verdict
 from analysis.errors import AnalysisError
 from analysis.job import analyse, compare
-from analysis.results import Fault, LinkDrops
+from analysis.results import Event, Fault, LinkDrops
 from analysis.summary import Summary, comparison, read_summary
 from hostagent.messages import Purpose
 from hostagent.promises import Guarantee
@@ -140,6 +140,14 @@ def intruded() -> Maker:
     return maker
 
 
+def planted() -> Maker:
+    """The hosts of an honest run formed a tree."""
+    maker = honest("planted")
+    for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
+        maker.events[host].append(Event(at_ns=LATE_NS, event="parent", details={"source": "h1", "parent": parent}))
+    return maker
+
+
 def two_faced() -> Maker:
     maker = honest("two-faced")
     maker.events["h4"].append(maker.events["h4"][-1])
@@ -153,7 +161,14 @@ def root(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def summaries(spark, root) -> dict[str, Summary]:
-    made = {"honest": honest(), "lossy": lossy(), "intruded": intruded(), "two-faced": two_faced(), "silent": Maker()}
+    made = {
+        "honest": honest(),
+        "lossy": lossy(),
+        "planted": planted(),
+        "intruded": intruded(),
+        "two-faced": two_faced(),
+        "silent": Maker(),
+    }
     for cook in COOKED:
         made[cook.__name__] = honest()
         cook(made[cook.__name__])
@@ -300,6 +315,15 @@ def test_tables_are_left_beside_the_summary(spark, summaries, root):
         ("h1", 1, "control", 2),
     }
     assert spark.read.parquet(str(tables / "link_costs.parquet")).count() == len(summaries["honest"].link_costs)
+    parents = spark.read.parquet(str(tables / "parents.parquet"))
+    assert parents.columns == ["at_ns", "host", "source", "parent"]
+    assert parents.count() == 0
+    planted = spark.read.parquet(str(root / "planted" / "tables" / "parents.parquet")).collect()
+    assert [tuple(row) for row in planted] == [
+        (LATE_NS, "h2", "h1", "h1"),
+        (LATE_NS, "h3", "h1", "h1"),
+        (LATE_NS, "h4", "h1", "h3"),
+    ]
 
 
 def test_summary_json_reads_back_and_has_the_promised_keys(summaries, root):
@@ -323,6 +347,8 @@ def test_summary_json_reads_back_and_has_the_promised_keys(summaries, root):
 
 def test_plots_of_each_run_and_of_all_together(summaries, root):
     assert {path.name for path in (root / "silent" / "plots").iterdir()} == {"links.png", "links.svg", "delays.png", "delays.svg"}
+    assert {path.stem for path in (root / "lossy" / "plots").iterdir()} == {"links", "delays", "delays-over-time"}
+    assert {path.stem for path in (root / "planted" / "plots").iterdir()} == {"links", "delays", "tree-h1-end"}
     written = compare([summaries[name] for name in ("honest", "lossy", "silent")], root / "plots")
     assert {path.name for path in written} == {"cost.png", "cost.svg", "delays.png", "delays.svg"}
     assert all(path.stat().st_size > 1000 for path in written)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from analysis.checks import Verdict
 from analysis.errors import AnalysisError
-from analysis.history import Sample
+from analysis.history import ParentChange, Sample
 from analysis.inputs import load
 from analysis.job import analyse
 from analysis.results import Event, Fault
@@ -26,6 +26,9 @@ def sampled(promise=PROMISE) -> Maker:
         for second in range(1, 30):
             details = {"sent": maker.counters[host]["sent"], "items": 4}
             events.append(Event(at_ns=START_NS + second * 10**9, event="sample", details=details))
+    for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
+        details = {"source": "h1", "parent": parent, "leader": host == "h3"}
+        maker.events[host].append(Event(at_ns=START_NS + 30 * 10**9, event="parent", details=details))
     return maker
 
 
@@ -67,11 +70,15 @@ def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
     assert history.broadcasts[0].group == 3
     assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
     assert len(history.samples) == 4 * 29
+    assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3")
 
 
 DAMAGE = {
     "cut": lambda log: log.write_bytes(log.read_bytes()[:-5]),
     "not ours": lambda log: log.write_bytes(b'{"at_ns": 1, "event": "sample", "details": {"sent": "many"}}\n' + log.read_bytes()),
+    "no parent": lambda log: log.write_bytes(
+        b'{"at_ns": 1, "event": "parent", "details": {"source": "h1"}}\n' + log.read_bytes()
+    ),
     "gone": lambda log: log.unlink(),
 }
 

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 SEEDS = range(12)
 
 
-def simulated(topology, protocol="basic", faults=(), seed=1, messages=5, **options):
+def simulated(topology, protocol="basic", faults=(), seed=1, messages=5, sources=(), **options):
     workload = Workload(messages=messages, interval=50.0, payload=64, settle=1000.0)
-    scenario = Scenario(network=find(topology), faults=tuple(faults), workload=workload)
+    scenario = Scenario(network=find(topology), sources=sources, faults=tuple(faults), workload=workload)
     core = PROTOCOLS[protocol]
     return simulate(scenario, core, core.Parameters(), seed, **options)
 
@@ -67,7 +67,16 @@ def test_a_healed_run_delivers_what_faults_kept_away():
     down = LinkDown(at_ms=0, link="s1-s2")
     cut_off = simulated("clusters:k=2,size=1,shape=line", faults=[down])
     healed = simulated("clusters:k=2,size=1,shape=line", faults=[down], heal_for_ms=10_000)
-    assert (len(deliveries(cut_off)), len(deliveries(healed))) == (5, 10)
+    assert (len(deliveries(cut_off)), len(deliveries(healed))) == (5, 12)
+
+
+def test_half_way_through_healing_every_source_that_is_up_broadcasts_once_more():
+    shape, faults = "clusters:k=2,size=2,shape=line", [Crash(at_ms=500, host="h3")]
+    outcome = simulated(shape, faults=faults, heal_for_ms=10_000, messages=2, sources=("h1", "h3"))
+    healed_ns = outcome.faults[-1].applied_ns
+    again = [(host, event.at_ns - healed_ns) for host, event in outcome.events if event.event == "broadcast"][2:]
+    assert again == [("h1", 5_000_000_000), ("h3", 5_000_000_000)]
+    assert deliveries(outcome) == Counter((h, s, n) for h in outcome.world.network.hosts for s in ("h1", "h3") for n in (1, 2))
 
 
 def test_faults_that_never_came_are_told():
@@ -124,7 +133,7 @@ def test_a_source_that_crashes_takes_its_message_up_again_unharmed():
     rows = [dict(zip(CROSSING, row, strict=True)) for row in outcome.crossings]
     assert {row["purpose"] for row in rows} == {"data", "repair", "control"}
     assert len({row["bytes"] for row in rows if row["kind"] == 0}) == 1
-    assert deliveries(outcome) == Counter((host, "h1", 1) for host in outcome.world.network.hosts)
+    assert deliveries(outcome) == Counter((host, "h1", number) for host in outcome.world.network.hosts for number in (1, 2))
 
 
 def test_a_thousand_hosts_do_not_take_a_million_sets():

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from topologies import NetworkError, clusters, figure_3_1, figure_3_2, zoo_network
-from topologies.drawing import figure, save
+from topologies.drawing import Tree, _clearance, figure, save, tree_figure
 from topologies.layout import positions
 
 
@@ -115,3 +115,28 @@ def test_positions_of_a_network_that_has_them_all_are_kept():
 def test_a_network_too_large_for_a_layout_by_force_is_drawn_on_a_circle():
     network = dataclasses.replace(clusters(2001, 1, "line"), positions={})
     assert math.hypot(*positions(network)["s7"]) == pytest.approx(1.0)
+
+
+def test_a_tree_is_an_arrow_from_each_child_and_says_who_leads():
+    network = figure_3_2()
+    source, *others = network.hosts
+    leaders = [cluster[0] for cluster in network.clusters]
+    tree = Tree(source, dict.fromkeys(others, source), leaders, down=("s1-s2",), away=others[-1:])
+    made = tree_figure(network, tree, "a tree")
+    assert len([patch for patch in made.axes[0].patches if patch.get_gid() == "child"]) == len(others) - 1
+    assert set(texts(made)) == {*network.hosts, *network.switches}
+    assert [text.get_text() for text in made.legends[0].get_texts()] == [
+        *("source", "leader of a cluster", "other host", "host that is down"),
+        *("from a child to its parent", "expensive link", "link that is down"),
+    ]
+
+
+def test_a_link_that_is_down_takes_its_cluster_apart():
+    network = figure_3_2(repaired=True)
+    whole, apart = (tree_figure(network, Tree("h1", {}, (), down=down), "") for down in ((), ("s3-s5",)))
+    assert (len(patches(whole)), len(patches(apart))) == (5, 6)
+
+
+def test_arrows_go_around_other_nodes():
+    assert _clearance((0, 0), (10, 0), 0.18, [(5, -0.9)]) < 0.1
+    assert _clearance((0, 0), (10, 0), -0.18, [(5, -0.9)]) > 1

@@ -1,0 +1,54 @@
+"""The command that shows trees; it needs neither root nor Spark."""
+
+import json
+
+import pytest
+
+from analysis.results import Event
+from tests.analysis.synthetic import START_NS, honest
+from tests.testbed.conftest import castbed
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two runs: one with a tree and one without."""
+    maker = honest("cluster-tree")
+    for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
+        maker.events[host].append(Event(at_ns=START_NS + 10**9, event="parent", details={"source": "h1", "parent": parent}))
+    maker.write(tmp_path / "cluster-tree")
+    honest().write(tmp_path / "basic")
+    return tmp_path
+
+
+def test_it_prints_tables_and_draws_the_tree_of_each_run_that_has_one(results):
+    done = castbed("tree", str(results), "--at", "2s", "--at", "500ms")
+    assert done.returncode == 0, done.stderr
+    lines = {" ".join(line.split()) for line in done.stdout.splitlines()}
+    assert {"h1 (the source) h2", "h3 h1 h4", "a tree of clusters", "0.000 s first broadcast 900 ms 2 3"} <= lines
+    assert {path.name for path in (results / "cluster-tree" / "plots").glob("*.png")} == {"tree-h1-2s.png", "tree-h1-0.5s.png"}
+
+
+def test_it_prints_json(results):
+    done = castbed("tree", str(results / "cluster-tree"), "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout).values()
+    (tree,) = found["trees"]
+    assert tree["clusters"][1] == {"leaders": {"h3": "h1"}, "members": {"h4": "h3"}, "connected": True}
+    assert found["reformations"][0]["took_ns"] == 900_000_000
+    assert [change["leader"] for change in found["leader_changes"]] == ["h1", "h3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["basic"], "no host of basic ever had a parent"),
+        (["cluster-tree", "--source", "h4"], "has no tree of 'h4': choose from h1"),
+        (["cluster-tree", "--at", "99s"], "has no tree at 99 s: the run ended at 59.900 s"),
+        (["cluster-tree", "--at", "3"], "'3' is not a time: write a number and a unit"),
+    ],
+)
+def test_what_cannot_be_shown_is_a_sentence(results, words, sentence):
+    done = castbed("tree", *words, cwd=results)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
