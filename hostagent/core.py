@@ -5,7 +5,8 @@ A protocol core is an event-driven state machine. It does no input or output: it
 so a core must take time, randomness and every effect from its environment and must never iterate over a set where the order shows.
 
 An environment promises: calls come one at a time; what a core stored, traced and delivered during a call is durable before any
-datagram it sent during that call leaves the host. So "store, then acknowledge" holds however the lines are ordered.
+message it sent during that call leaves the host. So "store, then acknowledge" holds however the lines are ordered. Messages to the same
+host may share a datagram (`hostagent.packing`); they arrive as one call for each, in the order in which they were sent, or not at all.
 """
 
 import abc
@@ -40,7 +41,7 @@ class Environment(abc.ABC):
 
     @abc.abstractmethod
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
-        """Send one datagram to another host. It may be lost, duplicated, delayed or reordered."""
+        """Send a message to another host. Its datagram may be lost, duplicated, delayed or reordered."""
 
     @abc.abstractmethod
     def set_timer(self, name: str, after_s: float) -> None:
@@ -96,6 +97,10 @@ class Core(abc.ABC):
     @abc.abstractmethod
     def promise(cls, parameters: Any, hosts: int) -> Promise:
         """What the protocol promises with these parameters among so many hosts; the checkers hold it to exactly that."""
+
+    @classmethod  # noqa: B027 - most parameters fit any hosts
+    def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:
+        """Raise a `ValueError` with a sentence if these parameters make no sense among these hosts."""
 
     @abc.abstractmethod
     def on_broadcast(self, sequence: int, payload: bytes) -> None:

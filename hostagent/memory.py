@@ -19,5 +19,5 @@ def _items(value: Any) -> int:
         return len(value) + sum(map(_items, value))
     # Parts that protocols share are objects of ours.
     if type(value).__module__.startswith("hostagent."):
-        return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env"})
+        return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env", "_core"})
     return 0

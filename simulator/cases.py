@@ -12,7 +12,7 @@ from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault
 from simulator.engine import Outcome, simulate
-from topologies import NetworkError, find
+from topologies import find
 
 # Samples cost more than they tell in a run of a hundred quiet virtual seconds.
 SAMPLE_MS = 5000.0
@@ -32,6 +32,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     heal_for_ms: float
     faults: tuple[AnyFault, ...] = ()
     parameters: dict[str, Any] = {}
+    pack_ms: float | None = 0.0
+    """How messages to the same host share a datagram, in the words of `hostagent.packing`."""
     beyond: bool = False
     """Whether it holds faults that the protocol does not claim to survive."""
 
@@ -55,8 +57,10 @@ def run(case: Case) -> Result:
     scenario = case.scenario()
     core = PROTOCOLS[case.protocol]
     parameters = msgspec.convert(case.parameters, core.Parameters)
-    outcome = simulate(scenario, core, parameters, case.seed, heal_for_ms=case.heal_for_ms, sample_ms=SAMPLE_MS)
-    promise = core.promise(parameters, len(scenario.network.hosts))
+    outcome = simulate(
+        scenario, core, parameters, case.seed, heal_for_ms=case.heal_for_ms, sample_ms=SAMPLE_MS, pack_ms=case.pack_ms
+    )
+    promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
     history = history_of(outcome)
     judgement = judge(history, promise, connectivity)
@@ -76,7 +80,7 @@ def load(path: Path) -> Case:
         _check(case)
     except OSError as error:
         raise ScenarioError(f"case {path} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, NetworkError, ScenarioError) as error:
+    except ValueError as error:
         raise ScenarioError(f"case {path}: {error}") from None
     return case
 
@@ -86,4 +90,5 @@ def _check(case: Case) -> None:
     case.scenario()
     if case.protocol not in PROTOCOLS:
         raise ScenarioError(f"there is no protocol {case.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
-    msgspec.convert(case.parameters, PROTOCOLS[case.protocol].Parameters)
+    core = PROTOCOLS[case.protocol]
+    core.check(msgspec.convert(case.parameters, core.Parameters), find(case.topology).hosts)

@@ -1,0 +1,364 @@
+"""The cluster tree: hosts arrange themselves so that each message crosses to each cluster once, and everybody helps to repair.
+
+Source: the first paper (Garcia-Molina, Kogan, Lynch 1987), section 4 and the appendix. Procedures carry the paper's names.
+
+Model. Messages are lost, duplicated, reordered and delayed at will; links fail and come back; hosts crash and restart with their
+storage. A host knows the other hosts, and of each message that arrives whether it crossed an expensive link: the cost bit. Instead of the
+bit it can go by transit times, by a list, or by nothing (`knowledge.py`).
+
+What it does. The hosts form a tree of parents and children that is rooted at the source. In each cluster one host, the leader, has a
+parent in another cluster, and the others are its children, so a message that trickles down the tree crosses to each of the k clusters
+once: k - 1 expensive packets. Hosts tell each other which messages they have (INFO). A host moves to a parent that has more than
+its own; a host that sees a gap in another's INFO fills it; so a source that is cut off after a partial broadcast does not stop the others.
+
+Guarantees. No creation, no duplication, and validity carried by anyone: whoever is connected for long enough, hop by hop, to a host that
+has a message gets it. Messages may be delivered out of order; the paper wants them prompt. Frugal with the cost bit: once the network is
+whole and a message was broadcast, the parents form a cluster tree and keep it.
+
+Messages. `Copy` (data, or repair where it fills a gap); everything else is control (`messages.py`).
+
+Modes. Who tells whom what is the business of an *exchange*. `literal.py` does what the appendix says: every host tells every host its
+INFO, so control grows with the square of the hosts. `frugal.py` has leaders speak for their clusters. The tree, attachment, propagation
+and gap filling are the same in both and are in this file.
+
+Several sources are several instances of the protocol, one `Tree` each, that share what is known of the cluster. An instance exists at a
+host as soon as it hears of its source.
+
+Where the appendix and the text differ, slip or are silent, this file does as follows.
+- CLUSTER starts as {i}; a cost bit of 0 adds to it. Option 3 is for hosts outside the cluster only, and there is no option for equal INFO
+  outside it. A host whose parent in the cluster went silent goes through the options of case I. The source never attaches.
+- The source comes last in the static order, so that hosts of its cluster that are level with it attach to it.
+- A parent that did not answer is not asked again until others were tried. How long an answer and a repair may take is learnt: twice the
+  longest round trip seen, where that is more than `np2_ms` and `resend_ms`. Else hosts with a slow line between them would never attach.
+- Options 1 and 2 compare INFO sets as they were when the other's arrived. While messages flow, one's own set has moved on since then; two
+  leaders of a cluster would each think themselves ahead, and never become one.
+- What was sent to a host is not sent again before `resend_ms`: its INFO may have been on its way while the message was.
+- Who is sent the newest message by a host that is not its parent detaches also if it has the message by now: the paper lets a host that
+  was left behind, and did not hear of it, send duplicates for ever.
+- Only children are sent messages that are higher than all they have, since nobody else takes them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hostagent.core import Core, Environment
+from hostagent.delivery import Copy, DeliverOnce
+from hostagent.messages import Message, Purpose
+from hostagent.promises import Carrier, Guarantee, Promise
+from hostagent.protocols.cluster_tree.exchange import Exchange
+from hostagent.protocols.cluster_tree.frugal import Frugal
+from hostagent.protocols.cluster_tree.knowledge import KNOWLEDGE
+from hostagent.protocols.cluster_tree.literal import Literal
+from hostagent.protocols.cluster_tree.messages import Adopt, Declare, Detach, Hearsay, Hello, Info, Pointer, Report, ranges
+from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
+from hostagent.protocols.cluster_tree.tree import Tree
+
+# Round trips are believed up to this: a clock that jumps must not stop a host from trying again.
+LONGEST_ROUND_TRIP_S = 5.0
+# A bit for each host must fit into a datagram, beside the ranges of an INFO set.
+MOST_HOSTS = 4000
+
+EXCHANGES: dict[str, type[Exchange]] = {"frugal": Frugal, "literal": Literal}
+
+
+class ClusterTree(Core):
+    """All instances at one host, and what they share: the cluster and the exchange."""
+
+    name = "cluster-tree"
+    number = 3
+    summary = "a tree of clusters: one expensive packet to each, and everybody repairs"
+    assumes = "hosts that can reach each other through others can reach each other directly"
+    beyond = frozenset({"restart-lost"})
+    messages = (Copy, Info, Pointer, Declare, Adopt, Detach, Report, Hearsay, Hello)
+    Parameters = ClusterTreeParameters
+    parameters: ClusterTreeParameters
+
+    def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
+        super().__init__(env, parameters)
+        self.delivery = DeliverOnce(env)
+        self.clusters = KNOWLEDGE[parameters.clusters_from](env, parameters)
+        self.cluster = self.clusters.members
+        self.trees: dict[str, Tree] = {}
+        self.round_trip_s = 0.0
+        self.exchange = EXCHANGES[parameters.mode](self)
+
+    @classmethod
+    def promise(cls, parameters: ClusterTreeParameters, hosts: int) -> Promise:
+        """What it promises, and what it costs at rest."""
+        guarantees = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT)
+        exchange = EXCHANGES[parameters.mode]
+        # At rest, on lossy links, the literal mode lets go of parents, and has no reason to attach to others before there is news.
+        stands = parameters.mode == "frugal" and parameters.clusters_from == "cost-bit"
+        return Promise(
+            guarantees=(*guarantees, *((Guarantee.CLUSTER_TREE,) if stands else ())),
+            carrier=Carrier.ANYONE,
+            patience_ms=exchange.patience_ms(parameters, hosts),
+            background_per_second=exchange.background_per_second(parameters, hosts),
+            retained=20 * hosts,
+        )
+
+    @classmethod
+    def check(cls, parameters: ClusterTreeParameters, hosts: tuple[str, ...]) -> None:
+        """Refuse a list of clusters that does not fit the hosts, and more hosts than a report can name."""
+        if parameters.mode == "frugal" and len(hosts) > MOST_HOSTS:
+            raise ValueError(
+                f"mode=frugal is for at most {MOST_HOSTS} hosts, so that one packet can name all, not for {len(hosts)}"
+            )
+        seen: dict[str, None] = {}
+        for host in (host for cluster in parameters.static_clusters for host in cluster):
+            if host not in hosts:
+                raise ValueError(
+                    f"clusters={parameters.clusters} names {host!r}, which is not one of the hosts: {', '.join(hosts)}"
+                )
+            if host in seen:
+                raise ValueError(f"clusters={parameters.clusters} names {host} twice: a host is in one cluster")
+            seen.setdefault(host)
+
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """INITIALIZE, for every source that was known before a restart, with the messages that are still kept."""
+        self.delivery.restore(stored)
+        self.exchange.start()
+        for key, payload in stored.items():
+            match key.split("/"):
+                case ["delivered", source]:
+                    self.tree(source)
+                case ["message", source, sequence]:
+                    self.tree(source).payloads[int(sequence)] = payload
+
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:
+        """The source sends a new message to its children."""
+        self._accept(self.tree(self.env.host), sequence, payload, self.env.host, Purpose.DATA)
+
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """Every message tells of the cluster and of a living parent; then each kind has its procedure."""
+        self.clusters.heard(sender, expensive, message.stamp_s if isinstance(message, Info | Hello) else None)
+        if isinstance(message, Hello):
+            self.exchange.on_hello(sender, message)
+            return
+        tree = self.tree(message.origin)
+        if sender == tree.parent:
+            self.exchange.parent_alive(tree)
+        self._take(tree, sender, message)
+
+    def _take(self, tree: Tree, sender: str, message: Message) -> None:
+        match message:
+            case Copy(sequence=sequence, payload=payload):
+                self._propagation(tree, sender, sequence, payload)
+            case Declare():
+                self._new_child(tree, sender, message)
+            case Hearsay(host=host):
+                if message.numbers.highest > tree.highest(host):
+                    self._update_map(tree, host, message)
+            case Info():
+                self._update_map(tree, sender, message)
+                self.exchange.on_info(tree, sender, message)
+            case Pointer(parent=parent):
+                tree.parents[sender] = parent
+            case Adopt():
+                self._new_parent_acknowledged(tree, sender)
+            case Detach():
+                tree.children.pop(sender, None)
+
+    def on_timer(self, name: str) -> None:
+        """The timers of attachment are the same in both modes, the others belong to the exchange."""
+        timer, source = name.split("/")
+        match timer:
+            case "NP1":
+                self.new_parent(self.trees[source])
+            case "NP2":
+                self.exchange.unanswered(self.trees[source])
+            case "PA":
+                self.exchange.parent_silent(self.trees[source])
+            case _:
+                self.exchange.on_timer(timer, source)
+
+    def tree(self, source: str) -> Tree:
+        """The instance of a source; INITIALIZE where it is new."""
+        if source not in self.trees:
+            tree = self.trees[source] = Tree(source, self.env.hosts, self.delivery.delivered(source))
+            self.exchange.begin(tree)
+            if source != self.env.host:
+                self.set(tree, "NP1", self.env.random.random())
+        return self.trees[source]
+
+    def leads(self, tree: Tree) -> bool:
+        """Whether this host is the leader of its cluster, or takes itself for it: its parent is outside, or it has none."""
+        return tree.parent not in self.cluster
+
+    def set(self, tree: Tree, timer: str, share: float = 1.0) -> None:
+        """Set a timer of a tree to its period, or to a share of it."""
+        self.env.set_timer(f"{timer}/{tree.source}", share * float(getattr(self.parameters, f"{timer.lower()}_ms")) / 1000)
+
+    def cancel(self, tree: Tree, timer: str) -> None:
+        """Forget a timer of a tree."""
+        self.env.cancel_timer(f"{timer}/{tree.source}")
+
+    def others(self, *, inside: bool) -> list[str]:
+        """The other hosts of the cluster, or all outside it."""
+        return [host for host in self.env.peers if (host in self.cluster) == inside]
+
+    def tell(self, hosts: Iterable[str], message: Message) -> None:
+        """Send a control message to several hosts."""
+        for host in hosts:
+            self.env.send(host, message, Purpose.CONTROL)
+
+    def stamp_s(self) -> float:
+        """This host's clock, where somebody wants to know it."""
+        return self.env.now() if self.parameters.clusters_from == "time-stamps" else 0.0
+
+    def again_s(self) -> float:
+        """How long to wait before the same is sent again."""
+        return max(self.parameters.resend_ms / 1000, 2 * self.round_trip_s)
+
+    def new_parent(self, tree: Tree) -> None:
+        """NEW-PARENT: the attachment procedure of section 4.2."""
+        candidate = self._leader_above(tree) if tree.parent in self.cluster else self._better_parent(tree)
+        if candidate is not None:
+            self.change_parent(tree, candidate)
+        elif not tree.parent:
+            tree.silent.clear()
+        if tree.parent and (candidate or self.exchange.repeats):
+            self.declare(tree)
+        else:
+            self.set(tree, "NP1")
+
+    def declare(self, tree: Tree) -> None:
+        """Ask the parent to take this host for a child, and wait for the answer.
+
+        That is twice the longest round trip known, and twice as long with each time in a row that nobody answered.
+        """
+        self.tell((tree.parent,), Declare(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self.stamp_s()))
+        self.exchange.declared(tree)
+        tree.asked_s[tree.parent] = self.env.now()
+        self.cancel(tree, "NP1")
+        after_s = max(self.parameters.np2_ms / 1000, 2 * self.round_trip_s)
+        self.env.set_timer(f"NP2/{tree.source}", min(after_s * 2**tree.unanswered, LONGEST_ROUND_TRIP_S))
+
+    def give_up(self, tree: Tree) -> None:
+        """The parent did not answer: try others first."""
+        tree.silent.setdefault(tree.parent)
+        tree.unanswered += 1
+        self.change_parent(tree, "")
+        self.new_parent(tree)
+
+    def _better_parent(self, tree: Tree) -> str | None:
+        """Cases I and II, options 1 to 3: the best host of the first option that has any."""
+        wanted = tree.highest(tree.parent) if tree.parent else tree.info.highest
+        leaders = [host for host in self._candidates(tree, self.cluster) if tree.parents.get(host, "") not in self.cluster]
+        ahead = [host for host in leaders if tree.lead.get(host, 0) > 0]
+        level = [
+            host
+            for host in leaders
+            if host in tree.lead and tree.lead[host] == 0 and tree.order(host) > tree.order(self.env.host)
+        ]
+        outside = (host for host in self._candidates(tree, tree.map) if host not in self.cluster)
+        best = ahead or level or [host for host in outside if tree.highest(host) > wanted]
+        return max(best, key=lambda host: (tree.highest(host), tree.order(host)), default=None)
+
+    def _candidates(self, tree: Tree, hosts: Iterable[str]) -> Iterator[str]:
+        return (host for host in hosts if host not in tree.silent and host not in {tree.parent, self.env.host})
+
+    def _leader_above(self, tree: Tree) -> str | None:
+        """Case III: the ancestor that leads the cluster, or nobody where this host breaks a cycle, or None to stay."""
+        ancestor, seen = tree.parent, {self.env.host: None}
+        while ancestor not in seen:
+            seen.setdefault(ancestor)
+            above = tree.parents.get(ancestor, "")
+            if above not in self.cluster:
+                return ancestor if ancestor != tree.parent else None
+            ancestor = above
+        if ancestor == self.env.host and tree.order(self.env.host) == max(tree.order(host) for host in seen):
+            return ""
+        return None
+
+    def change_parent(self, tree: Tree, parent: str) -> None:
+        """Have another parent, or none."""
+        if tree.parent and tree.parent != parent:
+            self.tell((tree.parent,), Detach(0, tree.source, 0))
+        if parent != tree.parent:
+            self.env.trace("parent", source=tree.source, parent=parent, leader=parent not in self.cluster)
+        tree.parent = tree.parents[self.env.host] = parent
+        self.cancel(tree, "PA")
+        self.cancel(tree, "NP2")
+        if not parent:
+            self.exchange.orphaned(tree)
+
+    def _new_child(self, tree: Tree, child: str, declared: Declare) -> None:
+        """NEW-CHILD."""
+        tree.children.setdefault(child)
+        # First the answer: behind all that fills the gaps it would be what a short queue drops, time and again.
+        self.tell((child,), Adopt(0, tree.source, 0))
+        self.exchange.adopted(tree, child)
+        self._update_map(tree, child, declared)
+        self.fill(tree, (child,))
+
+    def _new_parent_acknowledged(self, tree: Tree, sender: str) -> None:
+        """NEW-PARENT-ACKNOWLEDGED. The answer also tells how long a round trip takes."""
+        if (asked_s := tree.asked_s.pop(sender, None)) is not None:
+            self.round_trip_s = max(self.round_trip_s, min(self.env.now() - asked_s, LONGEST_ROUND_TRIP_S))
+        if sender != tree.parent:
+            self.tell((sender,), Detach(0, tree.source, 0))
+        else:
+            self.answered(tree)
+
+    def answered(self, tree: Tree) -> None:
+        """The parent has answered."""
+        tree.asked_s.pop(tree.parent, None)
+        tree.silent.clear()
+        tree.unanswered = 0
+        self.cancel(tree, "NP2")
+        self.set(tree, "NP1")
+
+    def _update_map(self, tree: Tree, host: str, info: Info) -> None:
+        """UPDATE-MAP."""
+        tree.map[host] = info.numbers
+        tree.lead[host] = tree.map[host].highest - tree.info.highest
+
+    def _propagation(self, tree: Tree, sender: str, sequence: int, payload: bytes) -> None:
+        """PROPAGATION: what is higher than any seen is taken from the parent only, and what is new goes on to the neighbours."""
+        tree.known(sender).add(sequence)
+        newest = sequence >= tree.info.highest
+        if newest and sender != tree.parent and sender not in tree.children:
+            self.tell((sender,), Detach(0, tree.source, 0))
+        if sequence in tree.info or (newest and sender != tree.parent):
+            return
+        self._accept(tree, sequence, payload, sender, Purpose.DATA if newest else Purpose.REPAIR)
+        if tree.has_gaps:
+            self.exchange.on_gap(tree)
+
+    def _accept(self, tree: Tree, sequence: int, payload: bytes, sender: str, purpose: Purpose) -> None:
+        """Store a message, deliver it, and pass it on to the neighbours that are not known to have it."""
+        tree.payloads[sequence] = payload
+        self.env.store(f"message/{tree.source}/{sequence}", payload)
+        self.delivery.deliver(tree.source, sequence, payload)
+        for host in tree.neighbours:
+            if host != sender and sequence not in tree.known(host) and (host in tree.children or sequence < tree.highest(host)):
+                self._send_copy(tree, host, sequence, purpose)
+
+    def fill(self, tree: Tree, hosts: Iterable[str]) -> None:
+        """Fill the gaps of hosts: what is kept here and they are not known to have; what is higher than all they have only for children."""
+        for host in hosts:
+            known = tree.known(host)
+            for sequence in tree.info.lacking(known):
+                if sequence < known.highest or host in tree.children:
+                    self._send_copy(tree, host, sequence, Purpose.REPAIR)
+
+    def _send_copy(self, tree: Tree, host: str, sequence: int, purpose: Purpose) -> None:
+        """Send a message, unless it is not kept any more or was sent to the same host a moment ago."""
+        now_s = self.env.now()
+        sent_s = tree.sent_s.get((host, sequence))
+        if sequence not in tree.payloads or (sent_s is not None and 0 <= now_s - sent_s < self.again_s()):
+            return
+        tree.sent_s[host, sequence] = now_s
+        self.env.send(host, Copy(0, tree.source, sequence, tree.payloads[sequence]), purpose)
+        self.exchange.sent_copy(tree, host)
+
+    def prune(self, tree: Tree, everywhere: int) -> None:
+        """Forget the messages that every host has (section 5)."""
+        if everywhere <= tree.everywhere:
+            return
+        tree.everywhere = everywhere
+        for sequence in [number for number in tree.payloads if number <= everywhere]:
+            del tree.payloads[sequence]
+            self.env.store(f"message/{tree.source}/{sequence}", None)
+        tree.sent_s = {key: sent_s for key, sent_s in tree.sent_s.items() if key[1] > everywhere}

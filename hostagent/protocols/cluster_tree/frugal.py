@@ -1,0 +1,462 @@
+"""The frugal exchange: leaders speak for their clusters, to one host at a time, and only when there is something to say.
+
+The appendix has every host tell every host its INFO so that (a) a host finds a parent that is ahead, (b) gaps of strangers are seen,
+(c) a way that opens or closes is noticed, (d) everybody knows its cluster, and (e) it is known what all have and can be forgotten. Between
+clusters that is n^2 messages a period. None of the five needs that many.
+
+Inside a cluster packets are cheap, so everybody keeps telling everybody, all in one datagram: INFO, parent and more (`Report`), and who is
+in the cluster (`Hello`); half as often where nothing has changed. Between clusters:
+
+- *Leaders only.* What a leader has its cluster has, or gets from it. So a leader speaks for all, and a member that happens to hear of
+  somebody ahead passes it on to its leader (`Hearsay`).
+- *Parents.* While messages flow, a leader reports to its parent every other `ein_ms`: it is how the parent learns what was lost, and
+  that it still has this child. The answer travels with the next message to the child, or by itself if there is none soon. A parent that
+  is not heard of for `pa_ms` is asked whether it lives; so a way that closes is noticed. After three questions others are looked for,
+  but the parent is kept until somebody is ahead. A child that says nothing for six `ein_ms` is dropped: it has found another parent, or
+  nobody is there.
+- *Gaps* are asked for when they are seen and not when a period ends, after a moment in which an overtaken message may still arrive.
+- *Probes.* Every `gfx_ms` a leader reports to one host outside that is not below it in the tree, to each cluster in turn. Who is probed
+  answers only if it is ahead or if the other could fill its gaps; and it fills the other's. That is (a) and (b), by and by. A leader in
+  trouble (no parent, a silent one, or a gap) and a source that does not have all hosts below it probe fast at first and, as long as
+  nothing comes of it, ever more slowly, down to once in `ein_ms` and `gfx_ms`; so a way that opens is noticed. A leader that takes over
+  starts with the parent of the one before.
+- *Below.* With its report a host says which hosts are below it in the tree and up to which message all of these have everything. It
+  adds up to what every host has, (e), at the root, which tells on the way back. INFO sets only grow, so such a statement stays true
+  whatever becomes of the tree.
+- *Finding the cluster*, (d). A host says hello to its two neighbours in the list of hosts, since lists are mostly written LAN by LAN,
+  and to others, nearest first, until it knows somebody in its cluster. Who is greeted by a host of its own cluster greets back, and
+  mates share whom they know. Where clusters merge and no parent and child are among them, a probe finds it: after (k - 2) / 2 periods
+  on the average.
+
+Cost between clusters, with k clusters and nothing lost: while messages flow k - 1 reports every 2 `ein_ms` and k - 1 probes every `gfx_ms`,
+at rest k - 1 questions and answers every `pa_ms` and the probes. It does not depend on the number of hosts.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from hostagent.messages import Message
+from hostagent.protocols.cluster_tree.exchange import Exchange
+from hostagent.protocols.cluster_tree.messages import Hearsay, Hello, Info, Report, ranges
+from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
+from hostagent.protocols.cluster_tree.tree import Tree, numbers_of
+
+if TYPE_CHECKING:
+    from hostagent.protocols.cluster_tree.core import ClusterTree
+
+# A parent is asked so often before another is looked for.
+MOST_QUESTIONS = 3
+# Greetings in a period of `ein_ms` to a host that a mate says is in the cluster and that is not known to be.
+MOST_GREETINGS = 2
+# In trouble the first probe goes out after this share of `eic_ms`, and each after it waits so much longer.
+FIRST_PROBE = 0.25
+SLOWING = 1.8
+# Periods of `ein_ms` after which a child that says nothing is no child: it reports every second one.
+MOST_QUIET_PERIODS = 6
+# Transit times tell something once there are some from everybody.
+SAMPLES_FROM_ALL = 3
+
+
+class Frugal(Exchange):
+    """Timers without a tree: EIC (the cluster), EIN (parents), PROBE; with one: GAP (ask for what is missing), OWE (answer a child)."""
+
+    repeats = False
+
+    def __init__(self, core: "ClusterTree") -> None:
+        super().__init__(core)
+        self._numbers = numbers_of(core.env.hosts)
+        self._everybody = (1 << len(core.env.hosts)) - 1
+        self._cluster_of: dict[str, int] = {}
+        """For hosts outside, the hosts of their cluster as they said."""
+        self._greeted: dict[str, int] = {}
+        """Hosts that mates call members and this host does not, and how often they were greeted in this period."""
+        self._rounds = 0
+        self._told_cluster: tuple[Message, ...] = ()
+        self._introduced: dict[str, None] = {}
+        """Hosts outside that were told of this host's cluster."""
+        self._met: dict[str, None] = {}
+        """Hosts outside that told of theirs."""
+        self._mates: dict[str, None] = {}
+        """Hosts of the cluster that know that this host is one."""
+        self._probed: dict[str, int] = {}
+        self._probes = 0
+        self._pace_s = 0.0
+        self._left = 0
+        """How many hosts were worth probing at the last probe."""
+        self._answered_s: dict[tuple[str, str], float] = {}
+        self._reports: dict[tuple[str, str], tuple[int, int]] = {}
+        """For each tree and child: the hosts below it, and what they all have."""
+        self._owed: dict[tuple[str, str], None] = {}
+        self._questions: dict[str, int] = {}
+        """For each tree, the questions to a parent that was one, without an answer."""
+        self._at_last_ein: dict[str, tuple[int, bool]] = {}
+        """For each tree, the highest message then, and whether nothing was said though messages flow."""
+        self._quiet: dict[tuple[str, str], int] = {}
+        """For each tree and child, the periods since it was heard."""
+        self._asking: dict[str, None] = {}
+        self._tried: dict[str, None] = {}
+
+    @staticmethod
+    def patience_ms(parameters: ClusterTreeParameters, hosts: int) -> float:
+        """A leader must notice that its parent is gone, or meet somebody who is ahead: in the worst case the last of all hosts it tries."""
+        attach_ms = parameters.pa_ms + parameters.ein_ms + parameters.np1_ms + MOST_QUESTIONS * parameters.np2_ms
+        return 5 * attach_ms + hosts * parameters.ein_ms
+
+    @staticmethod
+    def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:
+        """Everybody in the cluster is told twice, a leader has a parent and probes, and a parent has children."""
+        return 1000 * ((hosts - 1) * (2 / parameters.eic_ms + 4 / parameters.pa_ms) + 2 / parameters.gfx_ms)
+
+    def start(self) -> None:
+        """Find the cluster, and tell it."""
+        self._set("EIC", self._parameters.eic_ms / 1000 * self._env.random.random())
+        self._set("EIN", self._parameters.ein_ms / 1000 * self._env.random.random())
+        self._hurry()
+
+    def begin(self, tree: Tree) -> None:
+        """The source of a tree makes it known; others have heard of it from somebody."""
+        if tree.source == self._env.host:
+            # Clusters that have just started need a moment to find themselves, or several of their hosts would attach.
+            self._hurry(0.0 if self._rounds > 1 else self._parameters.eic_ms / 1000)
+
+    def on_timer(self, timer: str, source: str) -> None:
+        """Each timer has its procedure."""
+        match timer:
+            case "EIC":
+                self._tell_cluster()
+                self._set("EIC", self._parameters.eic_ms / 1000)
+            case "EIN":
+                self._greeted.clear()
+                self._drop_quiet_children()
+                self._tell_parents()
+                self._set("EIN", self._parameters.ein_ms / 1000)
+            case "PROBE":
+                self._probe()
+            case "GAP":
+                self._ask_for_gaps(self._core.trees[source])
+            case "OWE":
+                self._pay(self._core.trees[source])
+
+    def _set(self, timer: str, after_s: float) -> None:
+        self._env.set_timer(f"{timer}/", after_s)
+
+    # Inside the cluster
+
+    def _tell_cluster(self) -> None:
+        """Tell everybody in the cluster everything; where nothing has changed, every other time."""
+        self._rounds += 1
+        messages = self._hello(mate=True), *map(self._report, self._core.trees.values())
+        changed = messages != self._told_cluster
+        self._told_cluster = messages if changed else ()
+        if changed:
+            mates = [host for host in self._core.cluster if host != self._env.host]
+            for message in messages:
+                self._core.tell(mates, message)
+        self._greet(host for host, times in self._greeted.items() if times < MOST_GREETINGS)
+
+    def _say_hello(self, host: str) -> None:
+        """Tell a host outside of this cluster."""
+        self._introduced.setdefault(host)
+        self._core.tell((host,), self._hello(mate=False))
+
+    def _greet(self, hosts: Iterable[str]) -> None:
+        """Say hello to hosts that mates say are in the cluster."""
+        for host in list(hosts):
+            self._greeted[host] = self._greeted.get(host, 0) + 1
+            self._core.tell((host,), self._hello(mate=True))
+
+    def on_hello(self, sender: str, hello: Hello) -> None:
+        """Learn who is in a cluster with whom."""
+        members = int.from_bytes(hello.members)
+        if sender in self._core.cluster:
+            self._greeted.pop(sender, None)
+            self._cluster_of.pop(sender, None)
+            if sender not in self._mates:
+                self._mates.setdefault(sender)
+                self._core.tell((sender,), self._hello(mate=True))
+            unknown = self._hosts(members & ~self._mask(self._core.cluster))
+            self._greet(host for host in unknown if host not in self._greeted)
+            return
+        self._mates.pop(sender, None)
+        self._met.setdefault(sender)
+        for host in self._hosts(members):
+            self._cluster_of[host] = members
+        if sender not in self._introduced or (hello.mate and self._may_answer("", sender)):
+            self._say_hello(sender)
+
+    # Parents and children
+
+    def parent_alive(self, tree: Tree) -> None:
+        """Watch the parent, wherever it is. Whatever it says is an answer."""
+        self._questions.pop(tree.source, None)
+        if tree.parent in tree.asked_s:
+            self._core.answered(tree)
+        self._core.set(tree, "PA")
+
+    def parent_silent(self, tree: Tree) -> None:
+        """In the cluster it is dead; outside, where it says nothing unless there is news, it is asked."""
+        if tree.parent in self._core.cluster:
+            self._core.change_parent(tree, "")
+            self._core.new_parent(tree)
+        else:
+            self._questions.setdefault(tree.source, 0)
+            self._core.declare(tree)
+
+    def unanswered(self, tree: Tree) -> None:
+        """A new parent that does not answer is given up. One that was a parent is asked again, and kept until somebody is ahead of it.
+
+        At rest nobody is, and a host that has let its parent go could not attach to any other: on a lossy link trees would fall apart.
+        """
+        if tree.source not in self._questions:
+            self._core.give_up(tree)
+            return
+        self._questions[tree.source] += 1
+        if self._questions[tree.source] < MOST_QUESTIONS:
+            self._core.declare(tree)
+            return
+        if self._questions[tree.source] == MOST_QUESTIONS:
+            self._hurry()
+        self._core.set(tree, "NP1")
+        self._core.set(tree, "PA")
+
+    def declared(self, tree: Tree) -> None:
+        """Tell a new parent at once who comes with this child; and see soon who else is there."""
+        if self._core.leads(tree):
+            self._say_hello(tree.parent)
+            if tree.source not in self._questions:
+                self._hurry(self._parameters.eic_ms / 1000)
+        self._core.tell((tree.parent,), self._report(tree))
+
+    def adopted(self, tree: Tree, child: str) -> None:
+        """A new child is told at once all that it needs."""
+        self._quiet.pop((tree.source, child), None)
+        if child not in self._core.cluster and self._may_answer(tree.source, child):
+            self._core.tell((child,), self._report(tree))
+
+    def _drop_quiet_children(self) -> None:
+        """A child that is gone must not be sent messages for ever."""
+        for tree in self._core.trees.values():
+            for child in list(tree.children):
+                periods = self._quiet[tree.source, child] = self._quiet.get((tree.source, child), 0) + 1
+                if periods > MOST_QUIET_PERIODS:
+                    self._forget_child(tree, child)
+
+    def _forget_child(self, tree: Tree, child: str) -> None:
+        tree.children.pop(child, None)
+        for told in (self._quiet, self._reports, self._owed):
+            told.pop((tree.source, child), None)
+
+    def orphaned(self, tree: Tree) -> None:
+        """Look for another parent."""
+        self._questions.pop(tree.source, None)
+        self._hurry()
+
+    def _tell_parents(self) -> None:
+        """Report to parents outside: while messages flow every other time, else if something has changed."""
+        told: dict[str, None] = {}
+        for tree in self._core.trees.values():
+            highest, skipped = self._at_last_ein.get(tree.source, (0, False))
+            flows = tree.info.highest > highest
+            tells = bool(tree.parent) and self._core.leads(tree) and flows and skipped
+            self._at_last_ein[tree.source] = tree.info.highest, flows and not tells
+            if tells:
+                if tree.parent not in told:
+                    self._say_hello(tree.parent)
+                told.setdefault(tree.parent)
+                self._core.tell((tree.parent,), self._report(tree))
+
+    def sent_copy(self, tree: Tree, host: str) -> None:
+        """What a child is owed goes with the message."""
+        if (tree.source, host) in self._owed:
+            del self._owed[tree.source, host]
+            self._core.tell((host,), self._report(tree))
+
+    def _pay(self, tree: Tree) -> None:
+        """Answer the children that no message went to."""
+        owed = [host for source, host in self._owed if source == tree.source]
+        for host in owed:
+            del self._owed[tree.source, host]
+        self._core.tell(owed, self._report(tree))
+
+    def on_info(self, tree: Tree, sender: str, info: Info) -> None:
+        """A report came in."""
+        if not isinstance(info, Report):
+            return
+        tree.parents[sender] = info.parent
+        if info.parent == self._env.host:
+            tree.children.setdefault(sender)
+            self._quiet.pop((tree.source, sender), None)
+            self._reports[tree.source, sender] = int.from_bytes(info.covered), info.stable
+        else:
+            self._forget_child(tree, sender)
+        self._settle(tree, info.everywhere)
+        outside = sender not in self._core.cluster
+        if sender in tree.neighbours:
+            self._core.fill(tree, (sender,))
+            if outside and sender in tree.children and self._may_answer(tree.source, sender):
+                self._owed.setdefault((tree.source, sender))
+                self._env.set_timer(f"OWE/{tree.source}", self._parameters.np2_ms / 2000)
+        elif outside:
+            self._meet(tree, sender, info)
+
+    def _meet(self, tree: Tree, stranger: str, info: Info) -> None:
+        """A stranger from another cluster told what it has: help it, ask it for help, or attach to it."""
+        core, known = self._core, tree.known(stranger)
+        core.fill(tree, (stranger,))
+        helps = any(number < tree.info.highest for number in known.lacking(tree.info))
+        if (tree.info.highest > known.highest or helps) and self._may_answer(tree.source, stranger):
+            self._say_hello(stranger)
+            core.tell((stranger,), self._report(tree))
+        if known.highest > tree.info.highest and tree.source != self._env.host:
+            if not core.leads(tree):
+                core.tell((tree.parent,), Hearsay(0, tree.source, 0, info.prefix, info.beyond, 0.0, stranger))
+            elif self._in_trouble(tree):
+                core.new_parent(tree)
+
+    def _may_answer(self, source: str, host: str) -> bool:
+        """Whether a host was not answered just now: two hosts that lack something of each other must not keep telling each other so."""
+        now_s = self._env.now()
+        answered_s = self._answered_s.get((source, host))
+        if answered_s is not None and 0 <= now_s - answered_s < self._core.again_s():
+            return False
+        self._answered_s[source, host] = now_s
+        return True
+
+    # Gaps
+
+    def on_gap(self, tree: Tree) -> None:
+        """Wait a moment for what was overtaken."""
+        if tree.source not in self._asking:
+            self._asking.setdefault(tree.source)
+            self._env.set_timer(f"GAP/{tree.source}", self._parameters.eic_ms / 4000)
+
+    def _ask_for_gaps(self, tree: Tree) -> None:
+        """Tell the parent what is missing, until nothing is."""
+        self._asking.pop(tree.source, None)
+        if tree.has_gaps and tree.parent:
+            self._core.tell((tree.parent,), self._report(tree))
+            self._asking.setdefault(tree.source)
+            self._env.set_timer(f"GAP/{tree.source}", self._core.again_s())
+
+    # Probes
+
+    def _hurry(self, after_s: float = 0.0) -> None:
+        """Probe fast from now on."""
+        self._pace_s = FIRST_PROBE * self._parameters.eic_ms / 1000
+        self._tried.clear()
+        self._set("PROBE", after_s + self._pace_s * self._env.random.random())
+
+    def _probe(self) -> None:
+        """Report to one host outside, where this host speaks for its cluster."""
+        led = [tree for tree in self._core.trees.values() if self._core.leads(tree)]
+        target = self._target(led)
+        if target:
+            self._probes += 1
+            self._probed[target] = self._probed[self._name_of_cluster(target)] = self._probes
+            self._say_hello(target)
+            for tree in led:
+                self._core.tell((target,), self._report(tree))
+        slowest_ms = self._parameters.ein_ms if any(map(self._in_trouble, led)) else self._parameters.gfx_ms
+        left = self._worth_probing(led).bit_count()
+        self._pace_s = min((SLOWING if left >= self._left else 1.0) * self._pace_s, slowest_ms / 1000)
+        self._left = left
+        self._set("PROBE", self._pace_s if led or self._seeks else self._parameters.gfx_ms / 1000)
+
+    @property
+    def _seeks(self) -> bool:
+        """Whether this host should look for its cluster: it knows nobody there, or has not spoken to its neighbours in the list."""
+        if self._parameters.clusters_from not in {"cost-bit", "time-stamps"}:
+            return False
+        return (len(self._core.cluster) == 1 and not self._core.trees) or bool(self._unmet_neighbours())
+
+    def _unmet_neighbours(self) -> list[str]:
+        here = self._numbers[self._env.host]
+        near = self._env.hosts[max(0, here - 1) : here + 2]
+        return [
+            host for host in near if host not in self._core.cluster and host not in self._cluster_of and host not in self._probed
+        ]
+
+    def _in_trouble(self, tree: Tree) -> bool:
+        """No parent, or one that does not answer, or a gap."""
+        silent = self._questions.get(tree.source, 0) >= MOST_QUESTIONS
+        return tree.source != self._env.host and (not tree.parent or silent or tree.has_gaps)
+
+    def _target(self, led: list[Tree]) -> str:
+        """Whom to probe: the parent of a leader that is gone, or a host of the cluster that was not probed for longest."""
+        for host in self._parents_of_mates(led):
+            if host not in self._tried:
+                self._tried.setdefault(host)
+                return host
+        if self._seeks or (
+            self._parameters.clusters_from == "time-stamps" and self._probes < SAMPLES_FROM_ALL * len(self._env.peers)
+        ):
+            hosts = self._unmet_neighbours() or list(self._env.peers)
+        else:
+            hosts = self._hosts(self._worth_probing(led))
+        here, alone, calm = self._numbers[self._env.host], len(self._core.cluster) == 1, not any(map(self._in_trouble, led))
+
+        def preference(host: str) -> tuple[float, ...]:
+            """A cluster that was not probed for long; there, if all is well, somebody met before, who need not say who he is."""
+            near = abs(self._numbers[host] - here) if alone else self._env.random.random()
+            return self._probed.get(self._name_of_cluster(host), 0), calm and host not in self._met, near
+
+        return min(hosts, key=preference, default="")
+
+    def _parents_of_mates(self, led: list[Tree]) -> Iterator[str]:
+        """Where this host has no parent: the parents outside that hosts of its cluster had."""
+        for tree in led:
+            if not tree.parent and tree.source != self._env.host:
+                found = (tree.parents.get(mate, "") for mate in self._core.cluster if mate != self._env.host)
+                yield from (host for host in found if host and host not in self._core.cluster)
+
+    def _worth_probing(self, led: list[Tree]) -> int:
+        """Hosts outside that for some tree are not below this host, nor in the cluster of its parent or a child, unless in trouble."""
+        worth = 0
+        for tree in led:
+            known = self._below(tree)[0]
+            for host in tree.neighbours:
+                known |= self._bit(host) if self._in_trouble(tree) else self._cluster_of.get(host, self._bit(host))
+            worth |= self._everybody & ~known
+        return worth & ~self._mask(self._core.cluster)
+
+    def _name_of_cluster(self, host: str) -> str:
+        """One host to stand for all of its cluster, as far as that is known."""
+        members = self._cluster_of.get(host)
+        return self._env.hosts[(members & -members).bit_length() - 1] if members else host
+
+    # What is said
+
+    def _hello(self, *, mate: bool) -> Message:
+        return Hello(0, self._env.host, 0, self._bytes(self._mask(self._core.cluster)), mate, self._core.stamp_s())
+
+    def _report(self, tree: Tree) -> Message:
+        covered, stable = self._below(tree)
+        info = (tree.info.prefix, ranges(tree.info), self._core.stamp_s())
+        return Report(0, tree.source, 0, *info, tree.parent, self._bytes(covered), stable, tree.everywhere)
+
+    def _below(self, tree: Tree) -> tuple[int, int]:
+        """The hosts below this one that are known to be, itself included, and up to where all of them have everything."""
+        covered, stable = self._bit(self._env.host), tree.info.prefix
+        for child in tree.children:
+            its_covered, its_stable = self._reports.get((tree.source, child), (0, stable))
+            covered, stable = covered | its_covered, min(stable, its_stable)
+        return covered, stable
+
+    def _settle(self, tree: Tree, everywhere: int) -> None:
+        """Forget what everybody has, as said by another or added up here."""
+        covered, stable = self._below(tree)
+        self._core.prune(tree, max(everywhere, stable) if covered == self._everybody else everywhere)
+
+    # Sets of hosts as numbers: bit i is host i
+
+    def _bit(self, host: str) -> int:
+        return 1 << self._numbers[host]
+
+    def _mask(self, hosts: Iterable[str]) -> int:
+        return sum(map(self._bit, hosts))
+
+    def _hosts(self, mask: int) -> list[str]:
+        return [host for number, host in enumerate(self._env.hosts) if mask >> number & 1]
+
+    def _bytes(self, mask: int) -> bytes:
+        return mask.to_bytes((len(self._env.hosts) + 7) // 8)

@@ -1,0 +1,102 @@
+"""Which hosts are in this host's cluster: the cost bit, transit times, a list, or nothing at all to go by.
+
+`members` always holds the host itself. Every message that arrives is shown to `heard`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from hostagent.core import Environment
+from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
+
+# Of the last transit times from a host the shortest counts: queues only ever add to it.
+SAMPLES = 8
+# Two neighbouring transit times this far apart are of two populations: cheap ways differ by less among themselves.
+GAP = 2.5
+# Below this, differences are the noise of the machine and not of ways.
+NOISE_S = 0.0002
+
+
+class Clusters:
+    """No knowledge: every host is a cluster of its own. The others below know better."""
+
+    def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
+        self.members: dict[str, None] = {env.host: None}
+        self._env = env
+        self._parameters = parameters
+
+    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:
+        """A message came from `sender`, with this cost bit, and perhaps with the sender's clock."""
+
+    def _put(self, host: str, *, inside: bool) -> None:
+        if inside:
+            self.members.setdefault(host)
+        else:
+            self.members.pop(host, None)
+
+
+class ByCostBit(Clusters):
+    """UPDATE-CLUSTER: whoever's message crossed no expensive link is in the cluster."""
+
+    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:  # noqa: ARG002 - the bit says it all
+        """Take the bit for it."""
+        self._put(sender, inside=not expensive)
+
+
+class ByList(Clusters):
+    """A list that never changes."""
+
+    def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
+        super().__init__(env, parameters)
+        for cluster in parameters.static_clusters:
+            if env.host in cluster:
+                self.members.update(dict.fromkeys(cluster))
+
+
+class ByTransitTime(Clusters):
+    """Two populations of transit times: ways inside the cluster are all about as short, and there is a gap to the others.
+
+    The shortest of the last transit times from each host is kept, and the widest gap between neighbours in the sorted list, as a ratio,
+    divides them. Without a gap of `GAP` there are no two populations to be seen, and every host is taken to be outside: that costs packets
+    and loses nothing. Clocks that differ by more than a transit time mislead it; how often it and the cost bit differ is traced as event
+    `transit-times`, with the messages `judged` and those judged `wrongly`.
+    """
+
+    def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
+        super().__init__(env, parameters)
+        self._transits: dict[str, deque[float]] = {}
+        self._judged = self._wrongly = 0
+        self._told = 0
+
+    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:
+        """Sort the sender into one of the populations, and count whether the bit says the same."""
+        if stamp_s is not None:
+            self._transits.setdefault(sender, deque(maxlen=SAMPLES)).append(self._env.now() - stamp_s)
+            self._divide()
+        self._judged += 1
+        self._wrongly += (sender in self.members) == expensive
+        if self._judged >= 2 * self._told:
+            self._told = self._judged
+            self._env.trace("transit-times", judged=self._judged, wrongly=self._wrongly)
+
+    def _divide(self) -> None:
+        shortest = {host: max(min(samples), NOISE_S) for host, samples in self._transits.items()}
+        bound_s = _widest_gap(sorted(shortest.values()))
+        for host, transit_s in shortest.items():
+            self._put(host, inside=transit_s < bound_s)
+
+
+def _widest_gap(values: Sequence[float]) -> float:
+    """The upper end of the widest gap between sorted values, or 0 if none is wide enough."""
+    ratio, upper = max(((above / below, above) for below, above in pairwise(values)), default=(0.0, 0.0))
+    return upper if ratio >= GAP else 0.0
+
+
+KNOWLEDGE: dict[str, Callable[[Environment, ClusterTreeParameters], Clusters]] = {
+    "cost-bit": ByCostBit,
+    "time-stamps": ByTransitTime,
+    "static": ByList,
+    "none": Clusters,
+}
+"""By the value of `clusters_from`."""

@@ -1,0 +1,81 @@
+"""What hosts of the cluster tree say to each other. `origin` names the tree: the source whose messages it carries."""
+
+from hostagent.messages import Message
+from hostagent.sequences import SequenceSet
+
+# Ranges of an INFO set beyond its first gap that fit into a datagram beside everything else; of more gaps only the latest are told.
+MOST_RANGES = 80
+
+
+class Info(Message, frozen=True):
+    """The messages of `origin` that the sender has: all up to `prefix`, and from `first` to `last` for each pair in `beyond`."""
+
+    prefix: int
+    beyond: tuple[tuple[int, int], ...]
+    stamp_s: float
+    """The sender's clock, for those who tell clusters by transit times; else 0."""
+
+    @property
+    def numbers(self) -> SequenceSet:
+        """As a set."""
+        return SequenceSet(self.prefix, tuple(number for first, last in self.beyond for number in range(first, last + 1)))
+
+
+class Pointer(Message, frozen=True):
+    """The sender's parent in the tree of `origin`; empty if it has none."""
+
+    parent: str
+
+
+class Declare(Info, frozen=True):
+    """The sender wants to be a child of the receiver. Its INFO comes along, so that the parent can fill its gaps."""
+
+
+class Adopt(Message, frozen=True):
+    """The receiver is a child of the sender."""
+
+
+class Detach(Message, frozen=True):
+    """The sender is no child of the receiver, or not any longer."""
+
+
+class Report(Info, frozen=True):
+    """Frugal: INFO and parent pointer in one, and what the sender knows of others.
+
+    Every host in `covered` is below the sender in the tree, or is the sender, and has all messages up to `stable`. Every host there is
+    has all messages up to `everywhere`.
+    """
+
+    parent: str
+    covered: bytes
+    stable: int
+    everywhere: int
+
+
+class Hearsay(Info, frozen=True):
+    """Frugal: the INFO of `host`, which is ahead, told to the leader of a cluster by a member that happened to hear it."""
+
+    host: str
+
+
+class Hello(Message, frozen=True):
+    """Frugal: the members of the sender's cluster as it knows them. `origin` is the sender.
+
+    `mate`: the sender takes the receiver for one of them. If the packet was expensive, it errs, and is told so.
+    """
+
+    members: bytes
+    mate: bool
+    stamp_s: float
+
+
+def ranges(info: SequenceSet) -> tuple[tuple[int, int], ...]:
+    """What lies beyond the first gap, as pairs of first and last."""
+    _, beyond = info.state()
+    found: list[tuple[int, int]] = []
+    for number in beyond:
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found[-MOST_RANGES:])

@@ -1,0 +1,55 @@
+"""The parameters of the cluster tree: the timers of the appendix, how clusters are told, and who is told what."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from hostagent.core import Parameters
+
+Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class ClusterTreeParameters(Parameters, frozen=True, kw_only=True):
+    """Times are in milliseconds. Inside a cluster packets are cheap, so its timers run five times as fast."""
+
+    mode: Literal["frugal", "literal"] = "frugal"
+    """Who is told what between clusters: as little as does (frugal), or everything to everybody as in the appendix (literal)."""
+    clusters_from: Literal["cost-bit", "time-stamps", "static", "none"] = "cost-bit"
+    """How a host knows its cluster: the cost bit of what arrives, transit times, the list in `clusters`, or not at all."""
+    clusters: str = ""
+    """For static: the clusters, as in `h1,h2|h3,h4`; who is in none of them is alone."""
+    np1_ms: Milliseconds = 400.0
+    """Between two runs of the attachment procedure."""
+    np2_ms: Milliseconds = 300.0
+    """How long a new parent may take to answer: several round trips over a slow link."""
+    pa_ms: Milliseconds = 1000.0
+    """After this silence a parent in the cluster is taken for dead: several INFO messages were lost. Frugal: one outside is asked."""
+    eic_ms: Milliseconds = 200.0
+    """Between two INFO messages inside the cluster."""
+    ein_ms: Milliseconds = 1000.0
+    """Between two INFO messages to the other clusters; frugal: from a leader to its parent. Bounds how soon a new way is noticed."""
+    epp_ms: Milliseconds = 200.0
+    """Literal: between two parent pointers inside the cluster. Frugal sends them with each INFO."""
+    gfc_ms: Milliseconds = 200.0
+    """Literal: between two rounds of gap filling with neighbours in the tree inside the cluster. Frugal asks when it sees a gap."""
+    gfn_ms: Milliseconds = 1000.0
+    """Literal: between two rounds of gap filling with neighbours in the tree in other clusters."""
+    gfx_ms: Milliseconds = 2000.0
+    """Between two rounds of gap filling with everybody else in other clusters (section 4.4); frugal: with one host in turn."""
+    resend_ms: Milliseconds = 400.0
+    """How long a message is not sent to the same host again: longer than a message and the INFO that tells of it take."""
+
+    def __post_init__(self) -> None:
+        heard_ms = self.eic_ms * (2 if self.mode == "frugal" else 1)
+        if self.pa_ms <= heard_ms:
+            raise ValueError(
+                f"pa_ms={self.pa_ms:g} must be longer than {heard_ms:g}: with eic_ms={self.eic_ms:g} a parent is heard that often"
+            )
+        if (self.clusters_from == "static") != bool(self.clusters):
+            raise ValueError("clusters=h1,h2|h3,h4 and clusters_from=static go together: give both or neither")
+
+    @property
+    def static_clusters(self) -> tuple[tuple[str, ...], ...]:
+        """The clusters of the list."""
+        groups = (group.split(",") for group in self.clusters.split("|"))
+        return tuple(tuple(host.strip() for host in group if host.strip()) for group in groups if any(map(str.strip, group)))
