@@ -4,24 +4,29 @@ All runs go through Spark together, so the number of Spark jobs does not grow wi
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis import plots, tables
 from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances
+from analysis.claims import Sweep
 from analysis.errors import AnalysisError
+from analysis.fault_plots import delays_over_time_figure
 from analysis.history import History
 from analysis.history import make as make_history
 from analysis.inputs import RunInput, load
+from analysis.parents import sources
 from analysis.scan import scan_events, scan_packets
 from analysis.spark import SPARK_ERRORS, reason
 from analysis.summary import Delays, Summary, summarise, write_summary
+from analysis.trees import tree_figure, tree_name
 
 Progress = Callable[[str], None]
 
@@ -32,17 +37,26 @@ def analyse(directories: Sequence[Path], spark: SparkSession, progress: Progress
     if not runs:
         return []
     try:
-        summaries = _summaries(spark, runs, progress)
+        histories, summaries = _summaries(spark, runs, progress)
         progress("drawing")
-        for run, summary in zip(runs, summaries, strict=True):
+        for run, history, summary in zip(runs, histories, summaries, strict=True):
             write_summary(summary, run.directory)
-            figures = (("links", plots.link_figure(summary, run.network)), ("delays", plots.delay_figure([summary])))
-            plots.save(figures, run.directory / "plots")
+            plots.save(_figures(run, history, summary), run.directory / "plots")
     except OSError as error:
         raise AnalysisError(f"the results of the analysis cannot be written: {error}") from error
     except SPARK_ERRORS as error:
         raise AnalysisError(f"Spark failed: {reason(error)}") from error
     return summaries
+
+
+def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tuple[str, Figure]]:
+    """The plots of a run. Of several trees the first is drawn; `castbed tree` draws the others."""
+    yield "links", plots.link_figure(summary, run.network)
+    yield "delays", plots.delay_figure([summary])
+    if run.faults:
+        yield "delays-over-time", delays_over_time_figure(run, history)
+    for source in sources(history)[:1]:
+        yield tree_name(source, history.ended_ns, history), tree_figure(run, history, source, history.ended_ns)
 
 
 def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
@@ -54,7 +68,15 @@ def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
         raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
 
 
-def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> list[Summary]:
+def draw(sweep: Sweep, directory: Path) -> list[Path]:
+    """The plot of a sweep; returns the files written."""
+    try:
+        return plots.save([("sweep", plots.sweep_figure(sweep))], directory)
+    except OSError as error:
+        raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
+
+
+def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
     scanned, events = scan_packets(spark, runs).persist(), scan_events(spark, runs).persist()
     packets, delivered = scanned.where("report is null"), tables.deliveries(events.where("report is null"))
     crossings = tables.journeys(packets).persist()
@@ -67,28 +89,30 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
         message_costs = _collect(tables.message_costs(crossings), runs)
         journeys = _collect(tables.journey_groups(crossings, disturbed), runs)
         progress("measuring delays")
-        histories, delays = _collect(events, runs), _collect(tables.delay_quantiles(delivered), runs)
+        histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
+        delays = _collect(tables.delay_quantiles(delivered), runs)
         progress("writing tables")
         for number, run in enumerate(runs):
             tables.write(tables.of_run(packets, number), run.directory, "packets")
             tables.write(tables.of_run(delivered, number), run.directory, "deliveries")
             tables.write(spark.createDataFrame(link_costs[number]), run.directory, "link_costs")
             tables.write(spark.createDataFrame(message_costs[number]), run.directory, "message_costs")
+            tables.write(spark.createDataFrame(_parents(histories[number])), run.directory, "parents")
     finally:
         for table in (scanned, events, crossings):
             table.unpersist()
     parts = zip(runs, reports, link_costs, message_costs, journeys, histories, delays, strict=True)
-    return [_summary(run, Measured(*tables_of_run)) for run, *tables_of_run in parts]
+    return histories, [_summary(run, Measured(*of_run)) for run, *of_run in parts]
 
 
 class Measured(NamedTuple):
-    """What Spark made of one run, as small tables."""
+    """What Spark made of one run, as small tables and a history."""
 
     reports: pa.Table
     link_costs: pa.Table
     message_costs: pa.Table
     journeys: pa.Table
-    history: pa.Table
+    history: History
     delays: pa.Table
 
 
@@ -110,9 +134,14 @@ def _history(run: RunInput, events: pa.Table) -> History:
     return make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
 
 
+def _parents(history: History) -> pa.Table:
+    """The parent graph of every source over time, as a table."""
+    kinds = {"at_ns": pa.int64(), "host": pa.string(), "source": pa.string(), "parent": pa.string()}
+    return pa.table({name: pa.array([getattr(change, name) for change in history.parents], kind) for name, kind in kinds.items()})
+
+
 def _summary(run: RunInput, measured: Measured) -> Summary:
     """From tables to types, and from there on everything is a pure function."""
-    history = _history(run, measured.history)
     reports = [msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist()]
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)
@@ -120,4 +149,6 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]
     delays = (measured.delays.to_pylist() or [{"quantiles": (), "last_p50": None, "pairs": 0}])[0]
-    return summarise(run, history, books, Delays(**delays), reports=reports, link_costs=costs, expensive_packets=by_purpose)
+    return summarise(
+        run, measured.history, books, Delays(**delays), reports=reports, link_costs=costs, expensive_packets=by_purpose
+    )

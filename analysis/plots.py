@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.summary import Summary
+from analysis.claims import Sweep
+from analysis.summary import Summary, described
 from topologies import drawing
 from topologies.network import Network
 
@@ -29,8 +30,8 @@ LINES = (
 
 
 def cost_figure(summaries: Sequence[Summary]) -> Figure:
-    """Cost per protocol, stacked by purpose, with the lower bound; the mean over runs of the same protocol."""
-    runs, first = _by_protocol(summaries), summaries[0]
+    """Cost per label, stacked by purpose, with the lower bound where it is the same for all; the mean over runs of the same label."""
+    runs = _by_label(summaries)
     figure, axes = _figure(max(4.5, 1.6 + 1.2 * len(runs)))
     bottom = np.zeros(len(runs))
     for purpose, (colour, hatch) in PURPOSES.items():
@@ -39,18 +40,14 @@ def cost_figure(summaries: Sequence[Summary]) -> Figure:
         bottom += heights
     for place, total in enumerate(bottom):
         axes.annotate(f"{total:.4g}", (place, total), (0, 3), textcoords="offset points", ha="center", color=INK)
-    axes.axhline(
-        first.cost.lower_bound,
-        color=INK,
-        linestyle="--",
-        linewidth=1.2,
-        label=f"least possible:\nk - 1 = {first.cost.lower_bound}",
-    )
+    bounds = {summary.cost.lower_bound for summary in summaries}
+    for bound in bounds if len(bounds) == 1 else ():
+        axes.axhline(bound, color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bound}")
     axes.set_xlim(-0.6, len(runs) - 0.4)
-    axes.set_ylim(0, 1.12 * max(bottom.max(), first.cost.lower_bound, 1))
+    axes.set_ylim(0, 1.12 * max(bottom.max(), *bounds, 1))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("packets per message")
-    _title(axes, "Packets that crossed an expensive link", first)
+    _title(axes, "Packets that crossed an expensive link", summaries)
     # From top to bottom as in the stack.
     figure.legend(*(part[::-1] for part in axes.get_legend_handles_labels()), loc="outside right center", frameon=False)
     return figure
@@ -59,20 +56,20 @@ def cost_figure(summaries: Sequence[Summary]) -> Figure:
 def delay_figure(summaries: Sequence[Summary]) -> Figure:
     """The share of deliveries made within a time, one curve a run; it ends at the share that was delivered at all."""
     figure, axes = _figure(6.4)
-    looks = dict(zip(_by_protocol(summaries), cycle(LINES), strict=False))
+    looks = dict(zip(_by_label(summaries), cycle(LINES), strict=False))
     labelled = set()
     for summary in summaries:
         quantiles = summary.delay_ms.quantiles
         share = np.linspace(0, 100 * (summary.delivered_share or 0), len(quantiles))
-        colour, style = looks[summary.protocol]
-        label = "_" + summary.protocol if summary.protocol in labelled else summary.protocol
-        labelled.add(summary.protocol)
+        colour, style = looks[summary.label]
+        label = "_" + summary.label if summary.label in labelled else summary.label
+        labelled.add(summary.label)
         axes.plot(quantiles, share, color=colour, linestyle=style, linewidth=1.8, label=label, drawstyle="steps-post")
     axes.set_ylim(0, 103)
     _scale(axes, [delay for summary in summaries for delay in summary.delay_ms.quantiles])
     axes.set_xlabel("milliseconds since the broadcast")
     axes.set_ylabel("delivered, % of messages times hosts")
-    _title(axes, "Time to deliver a message at another host", summaries[0])
+    _title(axes, "Time to deliver a message at another host", summaries)
     axes.legend(loc="lower right", frameon=False)
     return figure
 
@@ -83,8 +80,32 @@ def link_figure(summary: Summary, network: Network) -> Figure:
     for cost in summary.link_costs:
         if cost.link in carried:
             carried[cost.link] += cost.packets / max(summary.messages, 1)
-    title = f"Packets per message on each link: {summary.protocol}, {summary.scenario}"
+    title = f"Packets per message on each link: {summary.label}, {summary.scenario}"
     return drawing.figure(network, carried, "packets per message, both directions", title)
+
+
+def sweep_figure(sweep: Sweep) -> Figure:
+    """What several runs cost or achieve against what they differ in, one line a name."""
+    figure, axes = _figure(6.4)
+    for (name, points), (colour, style) in zip(sweep.lines.items(), cycle(LINES), strict=False):
+        xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+        axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker="o", markersize=5, label=name)
+        for x, y, word in points:
+            axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
+    every = [point for points in sweep.lines.values() for point in points]
+    _scale(axes, [x for x, _, _ in every])
+    if min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > 30 * min(y for _, y, _ in every):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.margins(x=0.1, y=0.1)
+    axes.set_xlabel(sweep.x)
+    axes.set_ylabel(sweep.y)
+    axes.set_title(sweep.title, fontsize=11, loc="left")
+    if len(sweep.lines) > 1:
+        axes.legend(loc="best", frameon=False)
+    return figure
 
 
 def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
@@ -93,10 +114,10 @@ def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
     return [path for name, figure in figures for path in drawing.save(figure, directory / name)]
 
 
-def _by_protocol(summaries: Iterable[Summary]) -> dict[str, list[Summary]]:
+def _by_label(summaries: Iterable[Summary]) -> dict[str, list[Summary]]:
     runs: dict[str, list[Summary]] = {}
     for summary in summaries:
-        runs.setdefault(summary.protocol, []).append(summary)
+        runs.setdefault(summary.label, []).append(summary)
     return runs
 
 
@@ -122,5 +143,5 @@ def _scale(axes: Axes, delays: Sequence[float]) -> None:
         axes.set_xlim(0, 1.05 * max(delays, default=1) or 1)
 
 
-def _title(axes: Axes, what: str, summary: Summary) -> None:
-    axes.set_title(f"{what}\n{summary.scenario}: {summary.hosts} hosts in {summary.clusters} clusters", fontsize=11, loc="left")
+def _title(axes: Axes, what: str, summaries: Sequence[Summary]) -> None:
+    axes.set_title(f"{what}\n{described(summaries)}", fontsize=11, loc="left")

@@ -56,6 +56,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     run: int
     scenario: str
+    label: str = ""
+    """What tells this run from the others of its scenario."""
     protocol: str
     engine: str
     seed: int
@@ -63,6 +65,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     promise: Promise
     """What the protocol promises with these parameters among these hosts."""
+    pack_ms: float | None = None
+    """How messages to the same host shared datagrams, in the words of `hostagent.packing`; runs before there was packing do not say."""
     udp_port: int
     started_ns: int
     ended_ns: int

@@ -62,7 +62,7 @@ EVENTS: Final = pa.schema(
         ("report", pa.string()),
     ]
 )
-"""One row for each broadcast, delivery and sample in an event log; `details` is JSON, where there are any."""
+"""One row for each event in a log that a history is made of (`analysis.logs.KEPT`); `details` is JSON, where there are any."""
 
 # Packets made into one batch at a time: some 60 MB of arrays, whatever the size of the file.
 _BATCH: Final = 200_000
@@ -97,7 +97,7 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
 
 
 def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
-    """Every broadcast, delivery and sample in every event log of every run, with a report for each log that is damaged."""
+    """Every event that a history is made of, in every log of every run, with a report for each log that is damaged."""
     logs = [[(host, run.directory / "events" / f"{host}.jsonl") for host in run.network.hosts] for run in runs]
     items = [len(paths) for paths in logs]
     return _distribute(spark, items, EVENTS, lambda run, item: read_events(*logs[run][item], run))

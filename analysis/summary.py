@@ -24,7 +24,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     expensive_repair_packets_per_message: float | None
     expensive_control_packets_per_message: float | None
     lower_bound: int
-    """k - 1 for k clusters: the fewest packets with the message, data or repair, that can reach them all."""
+    """k - 1 for k clusters: the fewest packets with the message, data or repair, that can reach them all; messages may share them."""
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +42,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One run in figures."""
 
     scenario: str
+    label: str
+    """What tells this run from the others of its scenario; the protocol's name where that is enough."""
     protocol: str
     engine: str
     seed: int
     settings: dict[str, Any]
     parameters: dict[str, Any]
+    pack_ms: float | None = None
+    """How messages to the same host shared datagrams: after a wait of so long at the most; None if not at all."""
     network: str
     hosts: int
     clusters: int
@@ -60,6 +64,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     load_max: int
     """Datagrams sent and received by the busiest host."""
     load_max_host: str
+    messages_per_datagram: float | None = None
+    """Protocol messages in a datagram, on average; nothing where nothing was sent, or where they were not counted."""
     balanced: bool
     differences: tuple[str, ...]
     verdict: Verdict
@@ -94,11 +100,13 @@ def summarise(
     pairs = history.messages * (len(run.network.hosts) - 1)
     return Summary(
         scenario=run.run.scenario,
+        label=run.run.label or run.run.protocol,
         protocol=run.run.protocol,
         engine=run.run.engine,
         seed=run.run.seed,
         settings=run.run.settings,
         parameters=run.run.parameters,
+        pack_ms=run.run.pack_ms,
         network=run.network.name,
         hosts=len(run.network.hosts),
         clusters=len(run.network.clusters),
@@ -109,6 +117,7 @@ def summarise(
         relative_reliability=judgement.relative_reliability,
         load_max=load,
         load_max_host=busiest,
+        messages_per_datagram=_messages_per_datagram(run),
         balanced=books.balanced,
         differences=books.differences,
         verdict=judgement.verdict,
@@ -142,6 +151,12 @@ def _load(run: RunInput, host: str) -> int:
     return counters.get("sent", 0) + counters.get("received", 0)
 
 
+def _messages_per_datagram(run: RunInput) -> float | None:
+    counted = [counters for counters in run.counters.values() if "messages" in counters]
+    sent = sum(counters["sent"] for counters in counted)
+    return sum(counters["messages"] for counters in counted) / sent if sent else None
+
+
 def write_summary(summary: Summary, directory: Path) -> None:
     """Write `summary.json`."""
     (directory / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
@@ -152,23 +167,34 @@ def read_summary(directory: Path) -> Summary:
     return msgspec.json.decode((directory / "summary.json").read_bytes(), type=Summary)
 
 
+def described(summaries: Sequence[Summary]) -> str:
+    """The scenario of several runs and its network, or how many networks there are."""
+    first, networks = summaries[0], {summary.network for summary in summaries}
+    where = f"{first.hosts} hosts in {first.clusters} clusters" if len(networks) == 1 else f"{len(networks)} networks"
+    return f"{first.scenario}: {where}"
+
+
 def comparison(summaries: Sequence[Summary]) -> Table:
     """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
-    first, several_seeds = summaries[0], len({summary.seed for summary in summaries}) > 1
+    several_seeds = len({summary.seed for summary in summaries}) > 1
+    bounds = {summary.cost.lower_bound for summary in summaries}
     table = Table(
-        title=f"{first.scenario}: {first.hosts} hosts in {first.clusters} clusters, {first.messages} messages",
-        caption=f"expensive packets per message, at least {first.cost.lower_bound}; delays in ms",
+        title=f"{described(summaries)}, {summaries[0].messages} messages",
+        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    table.add_column("protocol", no_wrap=True)
+    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol", no_wrap=True)
     for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("books", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
+    if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
+        each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
+        table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
     for summary in summaries:
-        table.add_row(summary.protocol, *_cells(summary, summary.seed if several_seeds else summary.load_max))
+        table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
     return table
 
 

@@ -5,6 +5,12 @@ link_costs     packets and bytes by link, direction and purpose
 journeys       each host-to-host packet once: the links it was seen on, whether one was expensive, whether it arrived
 message_costs  host-to-host packets that crossed an expensive link, by message and purpose
 deliveries     each delivery of a message at a host other than its origin, with its delay
+
+Beside them `parents`, which the job makes of the histories: each change of a host's parent in the tree of a source.
+
+Cost is packets. Where several messages share a datagram (kind 255, `hostagent.wire.PACK`), it is one packet, and it counts for the message
+that its header names, the first of those with the lowest purpose: so a message may cost nothing, and costs per message are to be read
+over a stream.
 """
 
 from collections.abc import Sequence

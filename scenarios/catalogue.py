@@ -3,6 +3,10 @@
 A scenario is a Python file whose docstring says what it shows, with a function `scenario` whose parameters are the keys that
 `--set key=value` may give. A parameter's type says how its text is read; `**expensive` admits the properties of expensive links.
 The keys of the workload (messages, interval, payload, settle) can be set for every scenario.
+
+`scenario` returns a Scenario, to be run with each of its protocols, or several Variants, each a run of its own. The file may also have
+functions that look at the runs afterwards: `claims(runs)` gives a Claim for each thing that was to be shown, and `sweep(runs)` a Sweep,
+which is drawn.
 """
 
 import dataclasses
@@ -11,17 +15,19 @@ import inspect
 import runpy
 import traceback
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from scenarios.scenario import Scenario, ScenarioError, Workload
+from analysis.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
+from scenarios.scenario import Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
 from topologies.properties import PROPERTIES
 
 HERE = Path(__file__).parent
 _NOT_SCENARIOS = {"__init__", "scenario", "catalogue", "faults"}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,25 +36,47 @@ class Definition:
 
     name: str
     summary: str
-    function: Callable[..., Scenario]
+    function: Callable[..., Scenario | Sequence[Variant]]
+    claims: Callable[[Runs], Iterable[Claim]] | None = None
+    sweep: Callable[[Runs], Sweep] | None = None
 
     @property
     def keys(self) -> dict[str, Callable[[str], Any]]:
         """The keys that can be set, and how the text of each is read."""
         return _own_keys(self.function) | _link_keys(self.function) | WORKLOAD_KEYS
 
-    def build(self, settings: Mapping[str, str]) -> Scenario:
-        """The scenario with these keys set."""
+    def build(self, settings: Mapping[str, str]) -> tuple[Variant, ...]:
+        """The runs of the scenario with these keys set."""
         values = {key: self._read(key, text) for key, text in settings.items()}
         workload = {key: values.pop(key) for key in WORKLOAD_KEYS if key in values}
         arguments = {PROPERTIES[key].field if key in _link_keys(self.function) else key: value for key, value in values.items()}
         try:
-            scenario = self.function(**arguments)
-            return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
+            variants = tuple(_variants(self.function(**arguments)))
+            return tuple(dataclasses.replace(variant, scenario=_with(variant.scenario, workload)) for variant in variants)
         except (ScenarioError, NetworkError) as error:
             raise ScenarioError(f"scenario {self.name}: {error}") from None
         except Exception as error:  # the script is the user's, and may do anything
             raise ScenarioError(f"scenario {self.name} fails{_where(error)}: {type(error).__name__}: {error}") from error
+
+    def conclude(self, runs: Sequence[MeasuredRun]) -> list[Claim]:
+        """What the runs say of the claims; nothing where the scenario makes none."""
+        return self._call("claims", lambda: evaluate(self.claims, runs) if self.claims else [])
+
+    def picture(self, runs: Sequence[MeasuredRun]) -> Sweep | None:
+        """What is to be drawn of the runs, besides what is drawn of all runs. Those that were not made leave nothing to draw."""
+        try:
+            return self._call("sweep", lambda: self.sweep(Runs(runs)) if self.sweep else None)
+        except MissingRun:
+            return None
+
+    def _call(self, name: str, function: Callable[[], T]) -> T:
+        try:
+            return function()
+        except MissingRun:
+            raise
+        except Exception as error:  # the script is the user's, and may do anything
+            what = f"{name}() of scenario {self.name} fails{_where(error)}"
+            raise ScenarioError(f"{what}: {type(error).__name__}: {error}") from error
 
     def _read(self, key: str, text: str) -> Any:
         if key not in self.keys:
@@ -88,8 +116,33 @@ def _load(path: Path) -> Definition:
         raise ScenarioError(f"{path} cannot be loaded{_where(error)}: {type(error).__name__}: {error}") from error
     if "scenario" not in module:
         raise ScenarioError(f"{path} has no function scenario(): copy scenarios/grid.py to see how one looks")
+    for name in ("claims", "sweep"):
+        _check_takes_runs(path, name, module.get(name))
     summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]
-    return Definition(path.stem, summary, module["scenario"])
+    return Definition(path.stem, summary, module["scenario"], module.get("claims"), module.get("sweep"))
+
+
+def _check_takes_runs(path: Path, name: str, function: Any) -> None:
+    """Refuse what cannot be called with the runs now, and not after they were made."""
+    if function is not None and not (callable(function) and len(inspect.signature(function).parameters) == 1):
+        raise ScenarioError(f"{path}: {name} must be a function of one argument, the runs: def {name}(runs: Runs)")
+
+
+def _variants(result: Any) -> Iterable[Variant]:
+    """What a scenario returned, as runs with labels that differ."""
+    if isinstance(result, Scenario):
+        return (Variant(protocol, result, protocol) for protocol in result.protocols)
+    if not isinstance(result, Sequence) or not result or not all(isinstance(variant, Variant) for variant in result):
+        raise ScenarioError("scenario() must return a Scenario, or Variants in a list or tuple")
+    labels = [variant.label for variant in result]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ScenarioError(f"two of its runs are labelled {label!r}")
+    return result
+
+
+def _with(scenario: Scenario, workload: Mapping[str, Any]) -> Scenario:
+    return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
 
 
 def _where(error: Exception) -> str:

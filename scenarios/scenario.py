@@ -1,14 +1,20 @@
 """What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from scenarios.faults import Fault, FaultError, LinkDown, LinkUp, check, steps
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
 """The type of a value that users write as `50ms`; inside it is a number of milliseconds."""
+
+Bandwidth = Annotated[float, units.bandwidth_mbit]
+"""The type of a value that users write as `500kbit`; inside it is a number of Mbit/s."""
+Share = Annotated[float, units.share]
+"""The type of a value that users write as `5%`; inside it is a number from 0 to 1."""
 
 # A datagram carries 1,436 bytes besides its header; the rest is left to the fields of protocols.
 LARGEST_MESSAGE = 1200
@@ -74,6 +80,23 @@ class Scenario:
                 number,
                 self.sources[number % len(self.sources)],
                 text.ljust(self.workload.payload, b".")[: self.workload.payload],
+            )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One run of several that differ in more than the protocol; its results go to a directory of this label."""
+
+    label: str
+    scenario: Scenario
+    protocol: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the protocol; the others are as the protocol or the user has them."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.label) or self.label == "plots":
+            raise ScenarioError(
+                f"{self.label!r} cannot be the label of a run: it names a directory, in letters, digits, . _ and -"
             )
 
 

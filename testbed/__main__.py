@@ -18,10 +18,15 @@ from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
 from testbed.terminal import errors
 from topologies import NetworkError
+from topologies.units import time_ms
 
 INTERRUPTED = 130
 _Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no other name for it
-_EPILOG = "Exit status: 0 every promise holds, 1 one is violated, 2 unknown or could not run, 130 interrupted."
+_EPILOG = "Exit status: 0 every promise and claim holds, 1 one does not, 2 unknown or could not run, 130 interrupted."
+_PACK = (
+    "messages to the same host share a datagram: off, or those that leave together (0ms, the default), "
+    "or those of so long, such as 25ms: then a host sends another at most that often, unless a datagram is full"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -45,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         )
     for name in ("demo", "run", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "analyse", "check", "campaign", "list", "doctor", "topology", "routes"):
+    for name in ("demo", "run", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 
@@ -63,6 +68,7 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
+        verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
@@ -73,6 +79,18 @@ def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     check.set_defaults(call=verdict_commands.check)
+    tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
+    tree.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
+    tree.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        type=_time_ms,
+        metavar="TIME",
+        help="such as 3s, since the first broadcast (default: the end)",
+    )
+    tree.set_defaults(call=verdict_commands.tree)
     campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
@@ -109,6 +127,22 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
     return int(text)
+
+
+def _pack_ms(text: str) -> float | None:
+    if text == "off":
+        return None
+    try:
+        return time_ms(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither off nor a time such as 0ms or 25ms") from None
+
+
+def _time_ms(text: str) -> float:
+    try:
+        return time_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _spark_master(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.claims import MeasuredRun, claims_table, status_word, write_claims
 from analysis.inputs import load as load_run
 from analysis.inputs import runs_in
 from scenarios import catalogue
@@ -19,7 +20,7 @@ from scenarios.faults import load as load_faults
 from testbed import doctor, faults, runner, simulated
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
-from testbed.settings import check_parameters, split_settings
+from testbed.settings import choose, split_settings
 from testbed.status import status_of
 from testbed.terminal import errors, output, progress
 
@@ -31,49 +32,56 @@ def run(arguments: Namespace) -> int:
     """Run a scenario with each protocol asked for, then analyse and compare."""
     definition = catalogue.find(arguments.scenario)
     settings, parameters = split_settings(arguments.set)
-    scenario = definition.build(settings)
-    if arguments.faults:
-        scenario = dataclasses.replace(scenario, faults=(*scenario.faults, *load_faults(arguments.faults)))
-    protocols = arguments.protocol or list(scenario.protocols)
-    check_parameters(protocols, parameters)
+    more_faults = load_faults(arguments.faults) if arguments.faults else ()
+    variants = choose(definition.build(settings), arguments.protocol or (), parameters)
     out = arguments.out or Path("results", f"{definition.name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
     tasks = [
         runner.Task(
-            definition.name, scenario, settings, protocol, parameters.get(protocol, {}), arguments.seed + repeat, directory
+            definition.name,
+            dataclasses.replace(variant.scenario, faults=(*variant.scenario.faults, *more_faults)),
+            settings,
+            variant.protocol,
+            dict(variant.parameters),
+            arguments.seed + repeat,
+            directory,
+            variant.label,
+            arguments.pack,
         )
-        for protocol in protocols
-        for repeat, directory in enumerate(_directories(out / protocol, arguments.repeat))
+        for variant in variants
+        for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
     ]
     run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
     spark = run_all(tasks, out, arguments.spark_master)
-    return _analyse([task.output for task in tasks], spark, out, as_json=arguments.json)
+    return _analyse([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
 def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
     machine = doctor.require(out)
-    scenario = tasks[0].scenario
-    refuse_impossible(scenario.network, machine)
-    faults.refuse_impossible(scenario.faults, machine)
-    errors.print(
-        f"{scenario.network.name}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True
-    )
+    for task in tasks:
+        refuse_impossible(task.scenario.network, machine)
+        faults.refuse_impossible(task.scenario.faults, machine)
+    errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
     with _removed_on_failure(out):
         for task in tasks:
-            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
                 runner.run(task, machine, show, before_traffic=spark.wait)
     return spark
 
 
 def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
     doctor.require(out, mininet=False)
-    errors.print(f"{tasks[0].scenario.network.name}: virtual time; results in {out}", soft_wrap=True)
+    errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
     with _removed_on_failure(out):
         for task in tasks:
-            with progress(f"{task.scenario_name}, {task.protocol}, seed {task.seed}") as show:
+            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
                 simulated.run(task, show)
     return spark
+
+
+def _networks(tasks: Sequence[runner.Task]) -> str:
+    return ", ".join(dict.fromkeys(task.scenario.network.name for task in tasks))
 
 
 def demo(arguments: Namespace) -> int:
@@ -90,7 +98,10 @@ def analyse(arguments: Namespace) -> int:
     return _analyse(directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json)
 
 
-def _analyse(directories: Sequence[Path], spark: SparkStart, out: Path, *, as_json: bool) -> int:
+def _analyse(
+    directories: Sequence[Path], spark: SparkStart, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
+) -> int:
+    """Analyse runs, and conclude from them what their scenario claims."""
     with progress("analysis") as show:
         show("starting Spark")
         session = spark.wait()
@@ -100,22 +111,31 @@ def _analyse(directories: Sequence[Path], spark: SparkStart, out: Path, *, as_js
 
         summaries = job.analyse(directories, session, show)
         plots = job.compare(summaries, out / "plots")
-    if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(summaries) + b"\n")
-    else:
+    if not as_json:
         output.print(comparison(summaries))
         _explain(summaries)
         for directory in directories:
             _tell_rerouting(directory)
+    runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
+    claims = definition.conclude(runs) if definition else []
+    if claims:
+        write_claims(claims, out)
+    if definition and (sweep := definition.picture(runs)):
+        plots += job.draw(sweep, out / "plots")
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")
+    else:
+        if claims:
+            output.print(claims_table(claims))
         for plot in (*plots, *(directory / "plots" for directory in directories)):
             output.print(f"  {plot}", soft_wrap=True)
-    return status_of(summary.verdict for summary in summaries)
+    return status_of((*(summary.verdict for summary in summaries), *map(status_word, claims)))
 
 
 def _explain(summaries: "Sequence[Summary]") -> None:
     for summary in summaries:
         for reason in summary.verdict_reasons:
-            output.print(f"{summary.protocol}: {reason}", soft_wrap=True)
+            output.print(f"{summary.label}: {reason}", soft_wrap=True)
 
 
 def _tell_rerouting(directory: Path) -> None:

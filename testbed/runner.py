@@ -50,6 +50,8 @@ class Task:
     parameters: dict[str, Any]
     seed: int
     output: Path
+    label: str = ""
+    pack_ms: float | None = 0.0
 
 
 def run(task: Task, machine: Machine, progress: Progress, before_traffic: Callable[[], None] = lambda: None) -> None:
@@ -204,6 +206,7 @@ def _setting(task: Task, private: Path) -> Setting:
         addresses=dict(task.scenario.network.addresses),
         events=str(task.output.absolute() / "events"),
         private=str(private),
+        pack_ms=task.pack_ms,
     )
 
 
@@ -230,11 +233,13 @@ def described(task: Task) -> dict[str, Any]:
     parameters = msgspec.convert(task.parameters, core.Parameters)
     return {
         "scenario": task.scenario_name,
+        "label": task.label,
         "protocol": task.protocol,
         "seed": task.seed,
         "settings": dict(task.settings),
         "parameters": msgspec.to_builtins(parameters),
-        "promise": core.promise(parameters, len(task.scenario.network.hosts)),
+        "promise": core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms),
+        "pack_ms": task.pack_ms,
     }
 
 

@@ -16,7 +16,8 @@ def run(task: Task, progress: Progress) -> None:
     make_output(task)
     core = PROTOCOLS[task.protocol]
     progress("simulating")
-    outcome = simulate(task.scenario, core, msgspec.convert(task.parameters, core.Parameters), task.seed, crossings=True)
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
     progress("writing what happened")
     drops = write(outcome, task.output)
     record = Run(

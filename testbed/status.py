@@ -5,7 +5,7 @@ from collections.abc import Iterable
 HOLDS, VIOLATED, UNKNOWN = 0, 1, 2
 
 
-def status_of(verdicts: Iterable[str]) -> int:
-    """The status for several verdicts: violated if any is, holds if all do."""
-    seen = {str(verdict) for verdict in verdicts}
-    return VIOLATED if "violated" in seen else HOLDS if seen == {"holds"} else UNKNOWN
+def status_of(answers: Iterable[str]) -> int:
+    """The status for several verdicts and claims: violated if any is, or is no; holds if all do, or are yes."""
+    seen = {str(answer) for answer in answers}
+    return VIOLATED if seen & {"violated", "no"} else HOLDS if seen and seen <= {"holds", "yes"} else UNKNOWN

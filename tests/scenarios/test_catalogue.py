@@ -12,7 +12,9 @@ from topologies import clusters
 def test_every_scenario_builds_as_it_comes(name):
     definition = find(name)
     assert definition.summary
-    assert isinstance(definition.build({}), Scenario)
+    variants = definition.build({})
+    assert variants
+    assert all(isinstance(variant.scenario, Scenario) for variant in variants)
 
 
 def test_all_scenarios_are_listed():
@@ -22,7 +24,10 @@ def test_all_scenarios_are_listed():
 
 def test_keys_reach_the_function_the_links_and_the_workload():
     settings = {"rows": "2", "cols": "2", "hosts": "3", "bandwidth": "5mbit", "messages": "7", "interval": "0.1s"}
-    scenario = find("grid").build(settings)
+    first, second = find("grid").build(settings)
+    scenario = first.scenario
+    assert scenario == second.scenario
+    assert (first.label, second.label) == ("best-effort", "basic")
     assert len(scenario.network.hosts) == 12
     assert {link.bandwidth_mbit for link in scenario.network.links if link.expensive} == {5.0}
     assert scenario.workload == Workload(messages=7, interval=100.0)
@@ -36,7 +41,7 @@ def test_a_scenario_can_be_a_file_of_the_user(tmp_path):
     )
     definition = find(str(mine))
     assert (definition.name, definition.summary) == ("mine", "Two hosts.")
-    assert len(definition.build({"n": "3"}).network.hosts) == 3
+    assert len(definition.build({"n": "3"})[0].scenario.network.hosts) == 3
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ def assert_refused(done, sentence):
         (["run", "grid", "--set", "basic.retry=3"], "its parameters are: retry_ms, longest_retry_ms"),
         (["run", "grid", "--set", "basic.retry_ms=0"], "protocol basic: Expected `float` > 0.0"),
         (["run", "grid", "--set", "nothing.retry_ms=1"], "there is no protocol 'nothing'"),
+        (["run", "grid", "--pack", "25"], "'25' is neither off nor a time such as 0ms or 25ms"),
+        (["demo", "--pack=-1ms"], "'-1ms' is neither off nor a time such as 0ms or 25ms"),
         (["run", "grid", "--repeat", "0"], "'0' is not a whole number above zero"),
         (["run", "grid", "--spark-master", "nonsense"], "'nonsense' is no master of Spark"),
         (["topology", "gird"], "there is no topology 'gird'"),

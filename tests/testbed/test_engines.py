@@ -19,10 +19,10 @@ def test_a_lossless_grid_has_the_same_data_packets_on_every_link_on_both_engines
     """The same cores, the same routes: with no loss, every count is equal, link by link and direction by direction."""
     counts = {}
     for engine in ("mininet", "simulator"):
-        words = ("--set", "messages=10", "--set", "interval=30ms", "--set", "settle=1s", "--json")
+        words = ("--set", "messages=10", "--set", "interval=30ms", "--set", "settle=1s", "--pack", "off", "--json")
         done = castbed("run", "grid", "--on", engine, "--out", str(tmp_path / engine), *words)
         assert done.returncode == 0, done.stderr
-        counts[engine] = {summary["protocol"]: data_packets_by_link(summary) for summary in json.loads(done.stdout)}
+        counts[engine] = {summary["protocol"]: data_packets_by_link(summary) for summary in json.loads(done.stdout)["runs"]}
     assert counts["mininet"] == counts["simulator"]
     assert len(counts["mininet"]["basic"]) > 18
 
@@ -30,7 +30,7 @@ def test_a_lossless_grid_has_the_same_data_packets_on_every_link_on_both_engines
 def test_the_simulator_needs_no_root_and_gives_the_same_run_for_the_same_seed(tmp_path):
     words = ("run", "clusters", "--on", "simulator", "--protocol", "basic", "--set", "loss=20%", "--set", "delay=20ms", "--json")
     outputs = [castbed(*words, "--out", str(tmp_path / name), "--seed", "5") for name in ("one", "two")]
-    one, two = (json.loads(done.stdout)[0] for done in outputs)
+    one, two = (json.loads(done.stdout)["runs"][0] for done in outputs)
     assert one == two
     assert one["engine"] == "simulator"
     assert one["cost"]["expensive_repair_packets_per_message"] > 0
@@ -42,8 +42,9 @@ def test_a_schedule_file_is_injected_and_a_trigger_that_never_fires_makes_the_ru
     words = ("--on", "simulator", "--protocol", "basic", "--faults", str(schedule), "--json", "--out", str(tmp_path / "out"))
     done = castbed("run", "clusters", *words)
     assert done.returncode == 2
-    assert json.loads(done.stdout)[0]["verdict"] == "unknown"
-    assert "the fault crash h2 never happened: its trigger did not fire" in json.loads(done.stdout)[0]["verdict_reasons"]
+    (summary,) = json.loads(done.stdout)["runs"]
+    assert summary["verdict"] == "unknown"
+    assert "the fault crash h2 never happened: its trigger did not fire" in summary["verdict_reasons"]
 
 
 @pytest.mark.parametrize(

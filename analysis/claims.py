@@ -1,0 +1,129 @@
+"""What a scenario concludes from its runs: claims that hold or do not, each with the figure that shows it, and a sweep to draw."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from analysis.measured import MeasuredRun, MissingRun, Runs
+
+__all__ = [
+    "Claim",
+    "Claims",
+    "MeasuredRun",
+    "MissingRun",
+    "Runs",
+    "Sweep",
+    "claims_table",
+    "evaluate",
+    "least_cost",
+    "status_word",
+    "write_claims",
+]
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A claim of a paper by its number, as a sentence; whether the runs confirm it (None: they cannot tell); and the figure."""
+
+    number: str
+    text: str
+    holds: bool | None
+    figure: str
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """A plot over runs that differ in size or setting: lines by name, each of points (x, y) with a word for each."""
+
+    title: str
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float, str]]]
+
+
+Claims = Callable[[Runs], Iterable[Claim]]
+_WORDS = {True: "yes", False: "no", None: "unknown"}
+_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
+
+
+def status_word(claim: Claim) -> str:
+    """Yes, no or unknown."""
+    return _WORDS[claim.holds]
+
+
+def evaluate(claims: Claims, runs: Sequence[MeasuredRun]) -> list[Claim]:
+    """The claims about these runs. Where they were repeated with other seeds, a claim holds if it does with every seed."""
+    seeds = list(dict.fromkeys(run.summary.seed for run in runs))
+    by_seed = {seed: _of_one_seed(claims, Runs([run for run in runs if run.summary.seed == seed])) for seed in seeds}
+    if len(seeds) == 1:
+        return by_seed[seeds[0]]
+    together: dict[tuple[str, str], list[tuple[int, Claim]]] = {}
+    for seed, found in by_seed.items():
+        for claim in found:
+            together.setdefault((claim.number, claim.text), []).append((seed, claim))
+    return [_over_seeds(same) for same in together.values()]
+
+
+def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
+    found = []
+    try:
+        for claim in claims(runs):
+            if not isinstance(claim, Claim) or claim.holds not in _WORDS:
+                raise TypeError(
+                    f"claims() must give Claim(number, text, holds, figure) with holds True, False or None, not {claim!r}"
+                )
+            found.append(_believed(claim, runs))
+    except MissingRun as missing:
+        found.append(Claim("-", "the remaining claims", None, str(missing)))
+    return found
+
+
+def _believed(claim: Claim, runs: Runs) -> Claim:
+    """Nothing is known from runs whose books do not balance."""
+    if all(run.summary.balanced for run in runs.used.values()):
+        return claim
+    open_books = ", ".join(label for label, run in runs.used.items() if not run.summary.balanced)
+    return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} (the books of {open_books} do not balance)")
+
+
+def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
+    answers = {claim.holds for _, claim in same}
+    holds = False if False in answers else None if None in answers else True
+    figure = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in same)
+    return msgspec.structs.replace(same[0][1], holds=holds, figure=figure)
+
+
+def least_cost(run: MeasuredRun, since_s: float) -> Claim:
+    """The first claim of the first paper: one expensive packet with the message to each other cluster, once the tree stands.
+
+    Where messages share datagrams, two of them may cross in one packet, and that is fewer; else fewer could not reach everybody.
+    """
+    messages, least = run.sent_since(since_s), run.network.lower_bound
+    text = f"{run.label}: k - 1 expensive data packets per message once the tree stands, and no repairs"
+    if not messages:
+        return Claim("1", text, None, f"the stream ended before the tree had {since_s:g} s to form")
+    packets = run.expensive_packets(messages)
+    figure = f"{packets['data'] / len(messages):.2f} data packets per message, k - 1 = {least}; {packets['repair']} repairs"
+    if any(messages - delivered for delivered in run.delivered().values()):
+        return Claim("1", text, holds=False, figure=f"{figure}; not everybody delivered them all")
+    if packets["data"] < least * len(messages):
+        figure += "; some shared a packet"
+    return Claim("1", text, packets["data"] <= least * len(messages) and not packets["repair"], figure)
+
+
+def write_claims(claims: Sequence[Claim], directory: Path) -> None:
+    """Write `claims.json`."""
+    (directory / "claims.json").write_bytes(msgspec.json.format(msgspec.json.encode(claims), indent=2) + b"\n")
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """One row a claim: what it says, whether it holds, and the figure."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("holds", no_wrap=True)
+    table.add_column("figure")
+    for claim in claims:
+        table.add_row(claim.number, claim.text, _STYLES[status_word(claim)], claim.figure)
+    return table

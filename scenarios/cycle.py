@@ -1,0 +1,55 @@
+#!./castbed run
+"""Cheap links that flap make hosts attach to their own descendants: no such cycle of parents lasts (claim 4).
+
+Each cluster has two switches, and the cheap link between them goes and comes at random times. So clusters fall apart and come together
+again, and two leaders that are level may each end up below the other. The times are drawn from the number in the label.
+"""
+
+from collections.abc import Iterator
+from random import Random
+
+from analysis.claims import Claim, MeasuredRun, Runs
+from scenarios import Scenario, Variant, Workload
+from scenarios.faults import Fault, LinkDown, LinkUp, trunks
+from topologies import Network, clusters
+
+MOST_S = 2.0
+"""Two periods of INFO between clusters, five of the attachment procedure."""
+FLAPPING_MS = 12_000.0
+MODES = ("frugal", "literal")
+
+
+def scenario(k: int = 3, size: int = 4, draws: int = 2) -> list[Variant]:
+    """A stream that goes on a while after the links have come to rest: a cycle shows in that news do not get in."""
+    network = clusters(k, size, "ring", 2)
+    stream = Workload(messages=350, interval=40.0, settle=3000.0)
+    drawn = [Scenario(network=network, faults=tuple(_flaps(network, Random(draw))), workload=stream) for draw in range(draws)]  # noqa: S311 - an experiment, no secret
+    return [
+        Variant(f"{mode}-{draw}", scenario, "cluster-tree", {"mode": mode})
+        for mode in MODES
+        for draw, scenario in enumerate(drawn, start=1)
+    ]
+
+
+def _flaps(network: Network, random: Random) -> Iterator[Fault]:
+    """Each cheap link between switches goes for one or two seconds and is back for about one, again and again."""
+    for link in (link.name for link in trunks(network) if not link.expensive):
+        at_ms = random.uniform(0, 1500)
+        while at_ms < FLAPPING_MS:
+            yield LinkDown(at_ms=at_ms, link=link)
+            at_ms += random.uniform(800, 2500)
+            yield LinkUp(at_ms=at_ms, link=link)
+            at_ms += random.uniform(300, 1500)
+
+
+def claims(runs: Runs) -> Iterator[Claim]:
+    """The longest time that a cycle stood, for each mode."""
+    for mode in MODES:
+        stood = [time_s for run in runs if run.label.startswith(mode) for time_s in _times(run)]
+        figure = f"{len(stood)} cycles formed, the longest stood {max(stood):.2f} s" if stood else "no cycle formed"
+        yield Claim("4", f"{mode}: no cycle of parents stands longer than {MOST_S:g} s", max(stood, default=0) <= MOST_S, figure)
+
+
+def _times(run: MeasuredRun) -> list[float]:
+    """How long each cycle stood while messages flowed: when there is no news, a cycle keeps none from anybody."""
+    return [min(cycle.until_s, run.stream_end_s) - cycle.since_s for cycle in run.cycles() if cycle.since_s < run.stream_end_s]

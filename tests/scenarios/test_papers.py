@@ -1,0 +1,49 @@
+"""The claims of the first paper, each by its scenario, in virtual time: every one is to be a yes, from books that balance."""
+
+import pytest
+
+from analysis.claims import MeasuredRun
+from analysis.inputs import load
+from analysis.job import analyse
+from scenarios.catalogue import every, find
+from testbed import simulated
+from testbed.runner import Task
+from testbed.settings import choose
+
+# Smaller than as they come, where that saves time and the claim is still put to the test.
+SMALLER = {
+    "arpanet": {"hosts": "1", "messages": "300"},
+    "brief_opening": {},
+    "cluster_tree": {},
+    "clusters_merge_and_split": {},
+    "control_cost": {"hosts": "12,24"},
+    "cycle": {"draws": "1"},
+    "faster_parent": {},
+    "figure_4_1": {},
+    "grid_cost": {"messages": "250"},
+    "source_cut_off": {"size": "2"},
+    "tuning": {},
+}
+
+
+def test_every_scenario_with_claims_is_tried_here():
+    assert {definition.name for definition in every() if definition.claims} == set(SMALLER)
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_the_claims_hold(name, spark, tmp_path):
+    definition = find(name)
+    directories = []
+    for variant in choose(definition.build(SMALLER[name]), (), {}):
+        directory = tmp_path / variant.label
+        task = Task(name, variant.scenario, {}, variant.protocol, dict(variant.parameters), 1, directory, variant.label)
+        simulated.run(task, lambda *_: None)
+        directories.append(directory)
+    summaries = analyse(directories, spark)
+    assert {summary.label: summary.differences for summary in summaries if summary.differences} == {}
+    assert {summary.label: summary.verdict_reasons for summary in summaries if summary.verdict != "holds"} == {}
+    runs = [MeasuredRun(load(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
+    claims = definition.conclude(runs)
+    assert claims
+    assert [claim for claim in claims if claim.holds is not True] == []
+    assert definition.sweep is None or definition.picture(runs)
