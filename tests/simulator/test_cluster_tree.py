@@ -148,8 +148,6 @@ def test_links_that_lose_a_third_of_their_packets_are_repaired(run):
         ({"pa_ms": 300.0}, "must be longer than 400"),
         ({"clusters_from": "static"}, "give both or neither"),
     ],
-        ({"clusters_from": "static"}, "give both or neither"),
-    ],
 )
 def test_parameters_that_make_no_sense_are_refused(parameters, sentence):
     with pytest.raises(msgspec.ValidationError, match=sentence):

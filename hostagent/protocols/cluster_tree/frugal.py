@@ -14,19 +14,20 @@ in the cluster (`Hello`); half as often where nothing has changed. Between clust
   is not heard of for `pa_ms` is asked whether it lives; so a way that closes is noticed. After three questions others are looked for,
   but the parent is kept until somebody is ahead. A child that says nothing for six `ein_ms` is dropped: it has found another parent, or
   nobody is there.
-- *Gaps* are asked for when they are seen and not when a period ends, after a moment in which an overtaken message may still arrive.
+- *Gaps* are asked for when they are seen, also in a report of the parent, and not when a period ends, after a moment in which an
+  overtaken message may still arrive.
 - *Probes.* Every `gfx_ms` a leader reports to one host outside that is not below it in the tree, to each cluster in turn. Who is probed
-  answers only if it is ahead or if the other could fill its gaps; and it fills the other's. That is (a) and (b), by and by. A leader in
-  trouble (no parent, a silent one, or a gap) and a source that does not have all hosts below it probe fast at first and, as long as
-  nothing comes of it, ever more slowly, down to once in `ein_ms` and `gfx_ms`; so a way that opens is noticed. A leader that takes over
-  starts with the parent of the one before.
+  answers only if it is ahead or if the other could fill its gaps; and it fills the other's. That is (a) and (b), by and by. Who has
+  lost its parent or found a new one, and a source with its first message, probe fast at first and, as long as nothing comes of it, ever
+  more slowly: down to once in `np1_ms` without a parent, in `ein_ms` with a gap, and else in `gfx_ms`. So a way that opens is noticed.
+  A leader that takes over starts with the parent of the one before.
 - *Below.* With its report a host says which hosts are below it in the tree and up to which message all of these have everything. It
   adds up to what every host has, (e), at the root, which tells on the way back. INFO sets only grow, so such a statement stays true
   whatever becomes of the tree.
 - *Finding the cluster*, (d). A host says hello to its two neighbours in the list of hosts, since lists are mostly written LAN by LAN,
   and to others, nearest first, until it knows somebody in its cluster. Who is greeted by a host of its own cluster greets back, and
-  mates share whom they know. Where clusters merge and no parent and child are among them, a probe finds it: after (k - 2) / 2 periods
-  on the average.
+  mates share whom they know; who is greeted by a stranger for the first time says once who is in its own. Where clusters merge and no
+  parent and child are among them, a probe finds it: after (k - 2) / 2 periods on the average.
 
 Cost between clusters, with k clusters and nothing lost: while messages flow k - 1 reports every 2 `ein_ms` and k - 1 probes every `gfx_ms`,
 at rest k - 1 questions and answers every `pa_ms` and the probes. It does not depend on the number of hosts.
@@ -217,7 +218,7 @@ class Frugal(Exchange):
         if self._questions[tree.source] == MOST_QUESTIONS:
             self._hurry()
         self._core.set(tree, "NP1")
-        self._core.set(tree, "PA")
+        self._env.set_timer(f"PA/{tree.source}", self._parameters.np1_ms / 1000)
 
     def declared(self, tree: Tree) -> None:
         """Tell a new parent at once who comes with this child; and see soon who else is there."""
@@ -291,6 +292,8 @@ class Frugal(Exchange):
             self._forget_child(tree, sender)
         self._settle(tree, info.everywhere)
         outside = sender not in self._core.cluster
+        if sender == tree.parent and self._is_behind(tree):
+            self.on_gap(tree)
         if sender in tree.neighbours:
             self._core.fill(tree, (sender,))
             if outside and sender in tree.children and self._may_answer(tree.source, sender):
@@ -330,10 +333,14 @@ class Frugal(Exchange):
             self._asking.setdefault(tree.source)
             self._env.set_timer(f"GAP/{tree.source}", self._parameters.eic_ms / 4000)
 
+    def _is_behind(self, tree: Tree) -> bool:
+        """Whether the parent has more."""
+        return tree.highest(tree.parent) > tree.info.highest
+
     def _ask_for_gaps(self, tree: Tree) -> None:
         """Tell the parent what is missing, until nothing is."""
         self._asking.pop(tree.source, None)
-        if tree.has_gaps and tree.parent:
+        if tree.parent and (tree.has_gaps or self._is_behind(tree)):
             self._core.tell((tree.parent,), self._report(tree))
             self._asking.setdefault(tree.source)
             self._env.set_timer(f"GAP/{tree.source}", self._core.again_s())
@@ -356,7 +363,8 @@ class Frugal(Exchange):
             self._say_hello(target)
             for tree in led:
                 self._core.tell((target,), self._report(tree))
-        slowest_ms = self._parameters.ein_ms if any(map(self._in_trouble, led)) else self._parameters.gfx_ms
+        orphan, gaps = any(map(self._is_orphan, led)), any(tree.has_gaps for tree in led)
+        slowest_ms = self._parameters.np1_ms if orphan else self._parameters.ein_ms if gaps else self._parameters.gfx_ms
         left = self._worth_probing(led).bit_count()
         self._pace_s = min((SLOWING if left >= self._left else 1.0) * self._pace_s, slowest_ms / 1000)
         self._left = left
@@ -376,10 +384,14 @@ class Frugal(Exchange):
             host for host in near if host not in self._core.cluster and host not in self._cluster_of and host not in self._probed
         ]
 
-    def _in_trouble(self, tree: Tree) -> bool:
-        """No parent, or one that does not answer, or a gap."""
+    def _is_orphan(self, tree: Tree) -> bool:
+        """No parent, or one that does not answer."""
         silent = self._questions.get(tree.source, 0) >= MOST_QUESTIONS
-        return tree.source != self._env.host and (not tree.parent or silent or tree.has_gaps)
+        return tree.source != self._env.host and (not tree.parent or silent)
+
+    def _in_trouble(self, tree: Tree) -> bool:
+        """An orphan, or a gap."""
+        return self._is_orphan(tree) or tree.has_gaps
 
     def _target(self, led: list[Tree]) -> str:
         """Whom to probe: the parent of a leader that is gone, or a host of the cluster that was not probed for longest."""
