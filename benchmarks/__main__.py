@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("simulator", "agent", "bring_up")
+BENCHMARKS = ("simulator", "control", "agent", "bring_up")
 
 
 def main() -> int:

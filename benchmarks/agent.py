@@ -20,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -179,7 +179,7 @@ def measure(arguments: argparse.Namespace) -> report.Result:
     doctor.require(Path(tempfile.gettempdir()))
     run = secrets.randbits(32)
     datagrams = encoded(run, arguments.datagrams)
-    receivers = {
+    receivers: dict[str, Callable[[dict[str, Path], int], AbstractContextManager[int]]] = {
         "agent": partial(the_agent, pack_ms=None),
         "agent that packs": partial(the_agent, pack_ms=0.0),
         "bare loop": the_bare_loop,
@@ -203,8 +203,8 @@ def measure(arguments: argparse.Namespace) -> report.Result:
 
 
 def _compare(ours: list[Rates], bare: list[Rates], what: str, figure: str) -> report.Comparison:
-    sides = [[getattr(rates, figure) for rates in side] for side in (ours, bare)]
-    return report.Comparison(what, "/s", *sides, TARGET, more_is_better=True)
+    own, floor = ([getattr(rates, figure) for rates in side] for side in (ours, bare))
+    return report.Comparison(what, "/s", own, floor, TARGET, more_is_better=True)
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
 """One simulated run of a scenario: what happens when, and everything that can be known of it afterwards."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,17 +44,20 @@ def simulate(
     heal_for_ms: float = 0.0,
     sample_ms: float = 1000.0,
     crossings: bool = False,
+    on_crossing: Callable[[int, Pipe, Packet], None] | None = None,
     pack_ms: float | None = 0.0,
 ) -> Outcome:
     """Run a scenario in virtual time.
 
     With `heal_for_ms`, all faults end with the settling time, and the run goes on for that long on a healthy network; half-way through
-    every source that is up broadcasts once more, as a host that is level with all others has nothing to show.
+    every source that is up broadcasts once more, as a host that is level with all others has nothing to show. With `crossings` every
+    packet on every link is kept; `on_crossing` is told of them instead, for runs with more of them than memory holds.
     """
     world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms)
     player = FaultPlayer(world, scenario.faults)
     outcome = Outcome(world, 0, player.records, [])
     world.on_log = lambda host, event: outcome.events.append((host, event))
+    world.on_crossing = on_crossing
     if crossings:
         world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(_row(at_ns, pipe, packet, core.number))
     for host in world.hosts.values():

@@ -21,6 +21,7 @@ SMALLER = {
     "faster_parent": {},
     "figure_4_1": {},
     "grid_cost": {"messages": "250"},
+    "link_fails": {"messages": "700"},
     "source_cut_off": {"size": "2"},
     "tuning": {},
 }
