@@ -7,7 +7,9 @@ import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from analysis.findings import Verdict
 from analysis.measured import MeasuredRun, MissingRun, Runs
+from hostagent.promises import Guarantee
 
 __all__ = [
     "Claim",
@@ -18,6 +20,7 @@ __all__ = [
     "Sweep",
     "claims_table",
     "evaluate",
+    "kept",
     "least_cost",
     "status_word",
     "write_claims",
@@ -111,6 +114,15 @@ def least_cost(run: MeasuredRun, since_s: float) -> Claim:
     if packets["data"] < least * len(messages):
         figure += "; some shared a packet"
     return Claim("1", text, packets["data"] <= least * len(messages), figure)
+
+
+def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool) -> Claim:
+    """That a run keeps a guarantee, or that it does not: then the figure is the counterexample."""
+    finding = run.finding(guarantee)
+    text = f"{run.label}: {guarantee} {'holds' if expected else 'is violated'}"
+    if finding.verdict is Verdict.UNKNOWN:
+        return Claim(number, text, None, finding.reason)
+    return Claim(number, text, (finding.verdict is Verdict.HOLDS) == expected, finding.reason or "no counterexample")
 
 
 def write_claims(claims: Sequence[Claim], directory: Path) -> None:

@@ -102,6 +102,10 @@ class Connectivity:
                 return tuple(other for other, its_part in interval.part_of.items() if its_part == part and other != host)
         return ()
 
+    def together(self, one: str, other: str) -> list[Run]:
+        """When two hosts both ran and were connected."""
+        return self._kinds.between(one, other)
+
     def could_reach(self, broadcast: Broadcast, carrier: Carrier, patience_ns: int) -> Reach:
         """The hosts that a message could have reached by the end, and by when."""
         return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns)
@@ -129,6 +133,10 @@ class _Kinds:
         self.members = list(kinds.values())
         self._kind_of = {host: kind for kind, members in enumerate(self.members) for host in members}
         self._runs: dict[tuple[int, int], list[Run]] = {}
+
+    def between(self, one: str, other: str) -> list[Run]:
+        """When two hosts are connected."""
+        return self.runs(self._kind_of[one], self._kind_of[other])
 
     def runs(self, one: int, other: int) -> list[Run]:
         """When hosts of two kinds, or two of one kind, are connected."""

@@ -57,6 +57,15 @@ class ParentChange(NamedTuple):
     parent: str
 
 
+class Suspicion(NamedTuple):
+    """From now on host `host` suspects `suspect` to have failed, or trusts it again."""
+
+    at_ns: int
+    host: str
+    suspect: str
+    suspected: bool
+
+
 class History(NamedTuple):
     """Everything in the order of time, on the one clock that all hosts share. Of two events at one host, the first in its log comes first.
 
@@ -70,6 +79,7 @@ class History(NamedTuple):
     samples: tuple[Sample, ...] = ()
     damage: tuple[str, ...] = ()
     parents: tuple[ParentChange, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -86,7 +96,7 @@ def make(
     hosts: tuple[str, ...], events: Iterable[tuple[str, int, str, str, int, dict[str, Any]]], ended_ns: int, damage: Iterable[str]
 ) -> History:
     """A history from events: host, time, event, origin, sequence and details of each, in the order of each host's log."""
-    broadcasts, deliveries, samples, parents = [], [], [], _Parents()
+    broadcasts, deliveries, samples, parents, suspicions = [], [], [], _Parents(), _Suspicions()
     for host, at_ns, event, origin, sequence, details in events:
         if event == "broadcast":
             broadcasts.append(Broadcast(at_ns, origin, sequence, details.get("group", 0)))
@@ -96,13 +106,16 @@ def make(
             samples.append(Sample(at_ns, host, details["sent"], details["items"]))
         elif event == "parent":
             parents.change(at_ns, host, details["source"], details["parent"])
+        elif event in {"suspect", "trust"}:
+            suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
         elif event == "start":
             parents.forget(at_ns, host)
+            suspicions.forget(at_ns, host)
     # Sorting by time alone keeps the order of each log.
-    for table in (broadcasts, deliveries, samples, parents.changes):
+    for table in (broadcasts, deliveries, samples, parents.changes, suspicions.changes):
         table.sort(key=lambda row: row[0])
     logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
-    return History(hosts, *logged, tuple(damage), tuple(parents.changes))
+    return History(hosts, *logged, tuple(damage), tuple(parents.changes), tuple(suspicions.changes))
 
 
 class _Parents:
@@ -122,3 +135,24 @@ class _Parents:
         for source, parent in self._now.get(host, {}).items():
             if parent:
                 self.change(at_ns, host, source, "")
+
+
+class _Suspicions:
+    """Whom hosts say that they suspect; one that starts again trusts everybody."""
+
+    def __init__(self) -> None:
+        self.changes: list[Suspicion] = []
+        self._now: dict[str, dict[str, None]] = {}
+
+    def change(self, at_ns: int, host: str, suspect: str, *, suspected: bool) -> None:
+        """Note what a host thinks of another."""
+        if suspected:
+            self._now.setdefault(host, {})[suspect] = None
+        else:
+            self._now.get(host, {}).pop(suspect, None)
+        self.changes.append(Suspicion(at_ns, host, suspect, suspected))
+
+    def forget(self, at_ns: int, host: str) -> None:
+        """Let a host trust everybody."""
+        for suspect in list(self._now.get(host, {})):
+            self.change(at_ns, host, suspect, suspected=False)

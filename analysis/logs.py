@@ -7,7 +7,7 @@ import msgspec
 
 from analysis.results import Event
 
-KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "start"})
+KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", "trust", "start"})
 """The events that a history is made of."""
 
 
@@ -49,7 +49,16 @@ class _ParentDetails(msgspec.Struct):
     parent: str
 
 
-_DETAILS: Final[dict[str, type[Any]]] = {"sample": _SampleDetails, "parent": _ParentDetails}
+class _SuspicionDetails(msgspec.Struct):
+    host: str
+
+
+_DETAILS: Final[dict[str, type[Any]]] = {
+    "sample": _SampleDetails,
+    "parent": _ParentDetails,
+    "suspect": _SuspicionDetails,
+    "trust": _SuspicionDetails,
+}
 
 
 def _checked(event: Event) -> Event:

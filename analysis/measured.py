@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analysis.checks import CHECKS, Finding
 from analysis.history import History, MessageId
 from analysis.inputs import RunInput
 from analysis.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
 from analysis.results import Fault
 from analysis.summary import Summary
-from analysis.verdicts import history_of
+from analysis.verdicts import connectivity_of, history_of
+from hostagent.promises import Guarantee
 from topologies.network import Network
 
 
@@ -110,6 +112,22 @@ class MeasuredRun:
             pc.greater_equal(first["at_ns_min"], self.at_ns(since_s)), pc.less(first["at_ns_min"], self.at_ns(until_s))
         )
         return Counter(first.filter(there)["purpose_min"].to_pylist())
+
+    def packets_for(self, purpose: str) -> int:
+        """All host-to-host packets for a purpose, whatever links they crossed."""
+        packets = self.table("packets").select(["sender", "packet", "purpose"])
+        return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
+
+    def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
+        """The hosts to which `sender` sent a packet about a message that was seen on its way."""
+        packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])
+        about = pc.and_(pc.equal(packets["origin"], message[0]), pc.equal(packets["sequence"], message[1]))
+        found = set(packets.filter(pc.and_(about, pc.equal(packets["sender"], sender)))["destination"].to_pylist())
+        return tuple(host for host in self.network.hosts if host in found)
+
+    def finding(self, guarantee: Guarantee) -> Finding:
+        """Whether the run kept a guarantee, promised or not."""
+        return CHECKS[guarantee](self.history, self.input.run.promise, connectivity_of(self.input))
 
     @property
     def stream_end_s(self) -> float:

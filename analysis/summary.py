@@ -10,6 +10,7 @@ from rich.table import Table
 
 from analysis.books import Books, CaptureReport, LinkCost
 from analysis.checks import Finding, Verdict, judge
+from analysis.detector import Detection, described_detection, detection
 from analysis.history import History
 from analysis.inputs import RunInput
 from analysis.verdicts import STYLES, connectivity_of, doubts_about, percent
@@ -66,6 +67,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     load_max_host: str
     messages_per_datagram: float | None = None
     """Protocol messages in a datagram, on average; nothing where nothing was sent, or where they were not counted."""
+    detector: Detection | None = None
+    """How quick and how right the failure detector was; nothing where nobody was suspected."""
     balanced: bool
     differences: tuple[str, ...]
     verdict: Verdict
@@ -95,7 +98,8 @@ def summarise(
     expensive_packets: Mapping[str, int],
 ) -> Summary:
     """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose."""
-    judgement = judge(history, run.run.promise, connectivity_of(run), doubts_about(books.differences))
+    connectivity = connectivity_of(run)
+    judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
     load, busiest = max((_load(run, host), host) for host in run.network.hosts)
     pairs = history.messages * (len(run.network.hosts) - 1)
     return Summary(
@@ -118,6 +122,7 @@ def summarise(
         load_max=load,
         load_max_host=busiest,
         messages_per_datagram=_messages_per_datagram(run),
+        detector=detection(history, run.faults, connectivity),
         balanced=books.balanced,
         differences=books.differences,
         verdict=judgement.verdict,
@@ -194,6 +199,8 @@ def comparison(summaries: Sequence[Summary]) -> Table:
         each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
         table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
     for summary in summaries:
+        if summary.detector is not None:
+            table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
         table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
     return table
 

@@ -7,9 +7,11 @@ messages to the same host in one datagram. All timers of the core, and what wait
 import asyncio
 import heapq
 import os
+import signal
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -199,7 +201,16 @@ class Agent(Environment):
             if fits and waiting.is_over():
                 self._due_signal = wanted.signal
                 if event == "send":
-                    os.kill(os.getpid(), wanted.signal)
+                    self._signal_self()
+
+    def _signal_self(self) -> None:
+        """Send the signal that is due. Who dies counts what is left unread, or it would be missing from the books."""
+        if self._due_signal == signal.SIGKILL:
+            with suppress(BlockingIOError):
+                while True:
+                    self._socket.recv(1)
+                    self._counters[counters.REFUSED["unread"]] += 1
+        os.kill(os.getpid(), self._due_signal)
 
     def _on_request(self) -> None:
         """Do what the testbed asks, all that it has asked by now: messages that are broadcast at once can share datagrams."""
@@ -265,7 +276,7 @@ class Agent(Environment):
         """Commit, then send, then set the one alarm."""
         self._storage.commit()
         if self._due_signal:
-            os.kill(os.getpid(), self._due_signal)
+            self._signal_self()
         self._send_what_is_due()
         self._set_alarm()
 

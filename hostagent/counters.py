@@ -7,8 +7,8 @@ from typing import Final
 from hostagent.messages import Purpose
 from hostagent.wire import REASONS
 
-# An injected fault may have a message dropped at the agent's door.
-_REFUSALS: Final = (*REASONS, "injected")
+# An injected fault may have a message dropped at the agent's door, or have the agent die with datagrams unread.
+_REFUSALS: Final = (*REASONS, "injected", "unread")
 NAMES: Final = (
     "sent",
     *(f"sent_{purpose.name.lower()}" for purpose in Purpose),

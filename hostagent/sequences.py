@@ -26,6 +26,14 @@ class SequenceSet:
             self._beyond.remove(self.prefix)
         return True
 
+    def add_up_to(self, number: int) -> list[int]:
+        """Add all numbers up to this one; what lay above the first gap until now and no longer does."""
+        before, self.prefix = sorted(self._beyond), max(self.prefix, number)
+        while self.prefix + 1 in self._beyond:
+            self.prefix += 1
+        self._beyond = {above for above in before if above > self.prefix}
+        return before[: len(before) - len(self._beyond)]
+
     def __contains__(self, number: int) -> bool:
         return number <= self.prefix or number in self._beyond
 

@@ -26,7 +26,7 @@ from topologies import NetworkError
 from topologies.properties import PROPERTIES
 
 HERE = Path(__file__).parent
-_NOT_SCENARIOS = {"__init__", "scenario", "catalogue", "faults"}
+_NOT_SCENARIOS = {"__init__", "scenario", "catalogue", "faults", "family"}
 T = TypeVar("T")
 
 

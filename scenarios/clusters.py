@@ -6,11 +6,11 @@ The lower bound is k - 1 expensive packets for k clusters. This is the demo.
 
 from typing import Unpack
 
-from scenarios import Scenario
+from scenarios import Scenario, Workload
 from topologies import clusters
 from topologies.properties import Expensive
 
 
 def scenario(k: int = 4, size: int = 3, shape: str = "ring", switches: int = 1, **expensive: Unpack[Expensive]) -> Scenario:
-    """Broadcast from the first host of the first cluster."""
-    return Scenario(network=clusters(k, size, shape, switches, **expensive))
+    """Broadcast from the first host of the first cluster, for long enough that a tree can form and be used."""
+    return Scenario(network=clusters(k, size, shape, switches, **expensive), workload=Workload(messages=100))

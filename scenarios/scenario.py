@@ -50,7 +50,7 @@ class Scenario:
     """One experiment, the same for every protocol. The sources broadcast in turn; by default the first host is the source."""
 
     network: Network
-    protocols: tuple[str, ...] = ("best-effort", "basic")
+    protocols: tuple[str, ...] = ("best-effort", "cluster-tree")
     sources: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     workload: Workload = Workload()

@@ -76,10 +76,11 @@ class FaultPlayer:
     def _apply(self, fault: Fault) -> None:
         if self._healed:
             return
-        self._do(fault)
         now_ns = self._world.now_ns
         record = FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=now_ns, applied_ns=now_ns, details=fault.details)
+        # Before it is done: a host that restarts may send at once, and that may be what the next fault waits for.
         self.records.append(record)
+        self._do(fault)
 
     def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
         world = self._world

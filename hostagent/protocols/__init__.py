@@ -4,5 +4,10 @@ from hostagent.core import Core
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.cluster_tree import ClusterTree
+from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.uniform import Uniform
 
-PROTOCOLS: dict[str, type[Core]] = {core.name: core for core in (BestEffort, Basic, ClusterTree)}
+PROTOCOLS: dict[str, type[Core]] = {
+    core.name: core for core in (BestEffort, Basic, ClusterTree, EagerReliable, LazyReliable, Uniform)
+}

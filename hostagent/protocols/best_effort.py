@@ -1,55 +1,71 @@
-"""Best-effort broadcast: the sender sends one datagram to every other host, and that is all.
+"""Best-effort broadcast: the sender sends the message to every other host, and nobody else does anything.
 
-Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorithm 3.1, directly on datagrams.
+Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorithm 3.1, on the perfect links of `hostagent.links`.
 
-Model. Hosts exchange datagrams that may be lost, duplicated and reordered.
+Model. Hosts exchange datagrams that may be lost, duplicated and reordered; hosts may crash and restart with their storage.
 
-Guarantees. No creation and no duplication, also across a restart. Validity only as far as the network delivers: nothing is repeated, so a
-lost datagram is a lost message. What the paper calls a perfect point-to-point link is exactly what is missing here.
+Guarantees. No creation, no duplication, and validity between correct hosts: what one broadcasts reaches all that it can reach itself for
+long enough. If the sender dies half-way, some have the message and others never get it.
 
-Messages. `Copy`, one to each other host for each broadcast: n - 1 datagrams per message.
+Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control): 2 (n - 1) datagrams when nothing is lost.
+
+With `links=none` it stands directly on datagrams: n - 1 copies per message and nothing else. Nothing is repeated, so a lost datagram is a
+lost message, and it promises no validity. That shows what the links are for, and how a network behaves if nobody repairs anything.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
-from hostagent.core import Core, Environment
-from hostagent.delivery import Copy, DeliverOnce
-from hostagent.messages import Purpose
+from hostagent.delivery import Copy
+from hostagent.links import Acknowledgement, Letter, LinkedCore, LinkParameters
+from hostagent.messages import Message, Purpose
 from hostagent.promises import Guarantee, Promise
 
 
-class BestEffort(Core):
-    """Send once to everybody; deliver what arrives, once."""
+class BestEffortParameters(LinkParameters, frozen=True, kw_only=True):
+    """What it sends over."""
+
+    links: Literal["perfect", "none"] = "perfect"
+    """Perfect links, or none: bare datagrams."""
+
+
+class BestEffort(LinkedCore):
+    """Send to everybody; deliver what arrives, once."""
 
     name = "best-effort"
     number = 1
-    summary = "one copy to every host, never repeated"
-    assumes = "nothing is lost: a lost datagram is a lost message"
+    summary = "the sender sends to every host over perfect links, or with links=none one bare datagram"
+    assumes = "the sender does not die half-way; with links=none, that nothing is lost"
     beyond = frozenset({"restart-lost"})
-    messages = (Copy,)
-
-    def __init__(self, env: Environment, parameters: Any) -> None:
-        super().__init__(env, parameters)
-        self.delivery = DeliverOnce(env)
+    messages = (Copy, Letter, Acknowledgement)
+    Parameters = BestEffortParameters
+    parameters: BestEffortParameters
 
     @classmethod
-    def promise(cls, parameters: Any, hosts: int) -> Promise:  # noqa: ARG003 - it has none
-        """Nothing but what it does at once, so no patience; it remembers a number for each host, and more behind what was lost."""
-        guarantees = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.QUIESCENCE)
-        return Promise(guarantees=guarantees, patience_ms=0.0, retained=hosts)
-
-    def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Remember what was delivered before a restart."""
-        self.delivery.restore(stored)
+    def promise(cls, parameters: BestEffortParameters, hosts: int) -> Promise:
+        """With links, what a link carries in time. Without, only what it does at once, and behind what was lost it remembers more."""
+        safe = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.QUIESCENCE)
+        if parameters.links == "none":
+            return Promise(guarantees=safe, patience_ms=0.0, retained=2 * hosts)
+        guarantees = (*safe, Guarantee.VALIDITY, Guarantee.BOUNDED_MEMORY)
+        return Promise(guarantees=guarantees, patience_ms=parameters.patience_ms(), retained=3 * hosts)
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Deliver here, then send a copy to every other host."""
+        """Deliver here, then send to every other host."""
+        self.delivery.deliver(self.env.host, sequence, payload)
+        if self.parameters.links == "perfect":
+            self.links.send(self.env.host, sequence, payload)
+            return
         copy = Copy(0, self.env.host, sequence, payload)
-        self.delivery.deliver(copy.origin, copy.sequence, payload)
         for peer in self.env.peers:
             self.env.send(peer, copy, Purpose.DATA)
 
-    def on_message(self, sender: str, message: Copy, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
-        """Deliver a message that is new."""
-        self.delivery.deliver(message.origin, message.sequence, message.payload)
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """A bare copy is delivered if it is new; the rest is for the links."""
+        if isinstance(message, Copy):
+            self.delivery.deliver(message.origin, message.sequence, message.payload)
+        else:
+            super().on_message(sender, message, expensive)
+
+    def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - nobody but its origin sends a message
+        """Deliver it."""
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)

@@ -4,6 +4,9 @@
 from hostagent.promises import Guarantee
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
+from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as m
 from tests.analysis import ordered_mutants as o
 from tests.analysis import plays
@@ -11,14 +14,22 @@ from tests.analysis import plays
 G = Guarantee
 
 RIGHT = [
-    (G.NO_CREATION, BestEffort, plays.quiet_day),
-    (G.NO_DUPLICATION, BestEffort, plays.everything_twice),
+    (G.NO_CREATION, m.Bare, plays.quiet_day),
+    (G.NO_DUPLICATION, m.Bare, plays.everything_twice),
     (G.NO_DUPLICATION, Basic, plays.restart_before_the_ack),
     (G.VALIDITY, Basic, plays.loss),
     (G.VALIDITY, Basic, plays.receiver_crashes),
     (G.VALIDITY, Basic, plays.source_crashes),
+    (G.VALIDITY, BestEffort, plays.loss),
+    (G.VALIDITY, BestEffort, plays.receiver_crashes),
+    (G.VALIDITY, BestEffort, plays.source_crashes),
     (G.AGREEMENT, m.Relay, plays.source_dies_half_way),
+    (G.AGREEMENT, EagerReliable, plays.source_dies_half_way),
+    (G.AGREEMENT, LazyReliable, plays.source_dies_half_way),
+    (G.AGREEMENT, Uniform, plays.source_dies_half_way),
     (G.UNIFORM_AGREEMENT, m.AllAck, plays.deliver_and_die),
+    (G.UNIFORM_AGREEMENT, Uniform, plays.deliver_and_die),
+    (G.UNIFORM_AGREEMENT, Uniform, plays.source_dies_half_way),
     (G.UNIFORM_AGREEMENT, m.AllAck, plays.quiet_day),
     (G.SINGLE_SOURCE_ORDER, o.Fifo, plays.last_first),
     (G.MULTIPLE_SOURCE_ORDER, o.Sequencer, plays.crossing),
@@ -45,7 +56,7 @@ BROKEN = [
     (G.VALIDITY, m.AcknowledgesBeforeStoring, plays.receiver_crashes, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 7.200 s"),
     (G.VALIDITY, m.SourceForgetsAtRestart, plays.source_crashes, "h2 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 6.000 s"),
     (G.VALIDITY, m.TakesOneAckForAll, plays.loss, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 5.000 s"),
-    (G.VALIDITY, BestEffort, plays.loss, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 5.000 s"),
+    (G.VALIDITY, m.Bare, plays.loss, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 5.000 s"),
     (G.AGREEMENT, m.SkipsTheRelay, plays.source_dies_half_way, "h3 never delivered message 2 of h1, which h2 delivered at 1.001 s and which could have reached it by 6.001 s"),
     (G.AGREEMENT, m.RelaysToTheSource, plays.source_dies_half_way, "h3 never delivered message 2 of h1, which h2 delivered at 1.001 s and which could have reached it by 6.001 s"),
     (G.AGREEMENT, m.RelaysOnlyTheFirst, plays.source_dies_half_way, "h3 never delivered message 2 of h1, which h2 delivered at 1.001 s and which could have reached it by 6.001 s"),

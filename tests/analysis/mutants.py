@@ -1,13 +1,25 @@
 """Protocols that are right, small enough to see it, and the same protocols with one thing broken, one class a mistake."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from typing import Literal
+
 from hostagent.delivery import Copy
 from hostagent.messages import Purpose
 from hostagent.protocols.basic import Ack, Basic
-from hostagent.protocols.best_effort import BestEffort
+from hostagent.protocols.best_effort import BestEffort, BestEffortParameters
 
 
-class Small(BestEffort):
+class BareParameters(BestEffortParameters, frozen=True, kw_only=True):
+    links: Literal["perfect", "none"] = "none"
+
+
+class Bare(BestEffort):
+    """Best effort on bare datagrams."""
+
+    Parameters = BareParameters
+
+
+class Small(Bare):
     """What the small protocols share: a copy to everybody, and knowing what was delivered."""
 
     def __init__(self, env, parameters):
@@ -31,19 +43,19 @@ class Small(BestEffort):
 # No creation
 
 
-class InventsAMessage(BestEffort):
+class InventsAMessage(Bare):
     def on_message(self, sender, message, expensive):
         super().on_message(sender, message, expensive)
         self.delivery.deliver(message.origin, message.sequence + 100, message.payload)
 
 
-class DeliversAhead(BestEffort):
+class DeliversAhead(Bare):
     def on_message(self, sender, message, expensive):
         super().on_message(sender, message, expensive)
         self.delivery.deliver(message.origin, message.sequence + 1, message.payload)
 
 
-class TakesTheCredit(BestEffort):
+class TakesTheCredit(Bare):
     def on_message(self, sender, message, expensive):
         self.delivery.deliver(self.env.host, message.sequence, message.payload)
 
@@ -51,7 +63,7 @@ class TakesTheCredit(BestEffort):
 # No duplication
 
 
-class ForgetsToDeduplicate(BestEffort):
+class ForgetsToDeduplicate(Bare):
     def on_message(self, sender, message, expensive):
         self.env.deliver(message.origin, message.sequence, message.payload)
 
@@ -252,7 +264,7 @@ class NeverForgetsItsPayloads(Basic):
 # Cluster tree
 
 
-class ChildOfTheSource(BestEffort):
+class ChildOfTheSource(Bare):
     """On a stage all hosts are in one cluster, so the source leads them."""
 
     parents = None

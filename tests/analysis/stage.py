@@ -56,7 +56,7 @@ class Stage(World):
     def now_ns(self) -> int:
         return round(self.now_s * SECOND)
 
-    def _log(self, host: str, event: str, origin: str = "", sequence: int = 0, **details: object) -> None:
+    def _log(self, host: str, event: str, origin: str = "", sequence: int = 0, /, **details: object) -> None:
         self.events.append((host, self.now_ns, event, origin, sequence, details))
 
     def _deliver(self, host: str, origin: str, sequence: int, _payload: bytes) -> None:

@@ -12,9 +12,8 @@ from analysis.findings import conclude
 from analysis.history import History
 from hostagent.promises import Carrier, Guarantee
 from hostagent.protocols.basic import Basic
-from hostagent.protocols.best_effort import BestEffort
 from tests.analysis import plays
-from tests.analysis.mutants import ForgetsToDeduplicate, Relay
+from tests.analysis.mutants import Bare, ForgetsToDeduplicate, Relay
 from tests.analysis.stage import Stage, promise, star
 
 
@@ -30,8 +29,8 @@ def test_a_run_that_keeps_every_promise_holds():
 
 
 def test_only_what_is_promised_is_checked():
-    assert judged(plays.loss(BestEffort), Guarantee.NO_CREATION).verdict is Verdict.HOLDS
-    assert judged(plays.loss(BestEffort), Guarantee.VALIDITY).verdict is Verdict.VIOLATED
+    assert judged(plays.loss(Bare), Guarantee.NO_CREATION).verdict is Verdict.HOLDS
+    assert judged(plays.loss(Bare), Guarantee.VALIDITY).verdict is Verdict.VIOLATED
 
 
 def test_a_violation_outweighs_doubt_and_doubt_outweighs_the_rest():
@@ -60,14 +59,14 @@ def test_a_judgement_survives_being_written_and_read():
     assert msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement) == judgement
 
 
-@pytest.mark.parametrize(("core", "share"), [(BestEffort, 4 / 6), (Relay, 6 / 6)])
+@pytest.mark.parametrize(("core", "share"), [(Bare, 4 / 6), (Relay, 6 / 6)])
 def test_relative_reliability_is_the_share_of_what_some_protocol_could_have_delivered(core, share):
     """h1 dies after the second message has left for h2 alone: nobody could have asked h1, but h2 was there to pass it on."""
     assert judged(plays.source_dies_half_way(core), patience_ms=0.5).relative_reliability == pytest.approx(share)
 
 
 def test_relative_reliability_does_not_count_what_no_path_could_have_carried():
-    stage = Stage(BestEffort)
+    stage = Stage(Bare)
     stage.isolate("h3")
     stage.broadcast("h1")
     stage.run(20)
@@ -79,7 +78,7 @@ def test_relative_reliability_does_not_count_what_no_path_could_have_carried():
 
 
 def test_relative_reliability_of_a_source_that_is_alone_is_not_a_number():
-    stage = Stage(BestEffort)
+    stage = Stage(Bare)
     stage.isolate("h1")
     stage.broadcast("h1")
     stage.run(20)

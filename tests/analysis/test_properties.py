@@ -8,7 +8,6 @@ from analysis.connectivity import Connectivity
 from analysis.history import History
 from hostagent.promises import Carrier, Guarantee
 from hostagent.protocols.basic import Basic
-from hostagent.protocols.best_effort import BestEffort
 from tests.analysis import mutants as m
 from tests.analysis import plays
 from tests.analysis.cast import BROKEN, RIGHT
@@ -93,7 +92,7 @@ def test_a_run_that_ends_before_the_patience_is_over_is_unknown(guarantee, core,
 
 
 def test_the_sentences_of_runs_that_were_too_short():
-    assert judged(G.VALIDITY, plays.loss(BestEffort), patience_ms=20_001).reason == (
+    assert judged(G.VALIDITY, plays.loss(m.Bare), patience_ms=20_001).reason == (
         "h3 had not delivered message 1 of h1 when the run ended at 20.000 s: too soon to say never"
     )
     assert judged(G.BOUNDED_MEMORY, plays.many_messages(m.KeepsEverythingForEver), patience_ms=60_000).reason == (
@@ -119,7 +118,7 @@ def test_a_host_that_stays_away_or_lost_its_storage_is_held_to_nothing():
         stage.run(5)
         if restart:
             stage.restart("h3", storage="lost")
-            stage.core = BestEffort
+            stage.core = m.Bare
         stage.run(10)
         stage.events = [event for event in stage.events if event[0] != "h3"]
         for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE):
@@ -141,7 +140,7 @@ def test_a_host_without_its_storage_may_deliver_again_but_not_twice_in_one_life(
 
 def test_source_cut_off_after_partial_broadcast():
     """First paper, section 1: held against a protocol in which all share the responsibility, not against one in which the source has it."""
-    stage = Stage(BestEffort)
+    stage = Stage(m.Bare)
     stage.broadcast("h1")
     stage.lose("h3")
     stage.run(1)

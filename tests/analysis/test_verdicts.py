@@ -9,7 +9,7 @@ from rich.console import Console
 
 from analysis.checks import Verdict
 from analysis.errors import AnalysisError
-from analysis.history import ParentChange, Sample
+from analysis.history import ParentChange, Sample, Suspicion
 from analysis.inputs import load
 from analysis.job import analyse
 from analysis.results import Event, Fault
@@ -29,6 +29,7 @@ def sampled(promise=PROMISE) -> Maker:
     for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
         details = {"source": "h1", "parent": parent, "leader": host == "h3"}
         maker.events[host].append(Event(at_ns=START_NS + 30 * 10**9, event="parent", details=details))
+    maker.events["h2"].append(Event(at_ns=START_NS + 31 * 10**9, event="suspect", details={"host": "h4"}))
     return maker
 
 
@@ -71,6 +72,7 @@ def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
     assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
     assert len(history.samples) == 4 * 29
     assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3")
+    assert history.suspicions == (Suspicion(START_NS + 31 * 10**9, "h2", "h4", True),)
 
 
 DAMAGE = {
@@ -79,6 +81,7 @@ DAMAGE = {
     "no parent": lambda log: log.write_bytes(
         b'{"at_ns": 1, "event": "parent", "details": {"source": "h1"}}\n' + log.read_bytes()
     ),
+    "nobody suspected": lambda log: log.write_bytes(b'{"at_ns": 1, "event": "suspect"}\n' + log.read_bytes()),
     "gone": lambda log: log.unlink(),
 }
 

@@ -41,7 +41,7 @@ def test_a_broadcast_is_delivered_everywhere_with_two_datagrams_for_each_other_h
 
 
 def test_messages_are_numbered_in_the_order_of_the_requests(launch):
-    agents = launch("best-effort")
+    agents = launch("best-effort", links="none")
     agents.start("h1", "h2")
     for _ in range(50):
         agents.broadcast("h1")
@@ -108,7 +108,7 @@ def test_an_agent_asked_to_stop_logs_it_last_and_exits_well(launch):
 
 
 def test_an_agent_that_stops_in_a_flood_logs_nothing_after_its_end(launch, stranger):
-    agents, sender = launch("best-effort"), stranger(1)
+    agents, sender = launch("best-effort", links="none"), stranger(1)
     agents.start("h1")
     for sequence in range(1, 3000):
         sender.send("h1", sender.copy(sequence))
@@ -167,7 +167,7 @@ def test_what_the_socket_has_no_room_for_leaves_as_soon_as_it_has(launch, lan, p
     # Slower than the agent, with a queue longer than the socket's buffer.
     subprocess.run(f"{qdisc % 'add'} tbf rate 4mbit burst 2kb limit 1mb".split(), check=True)
     try:
-        agents = launch("best-effort", pack_ms=pack_ms)
+        agents = launch("best-effort", pack_ms=pack_ms, links="none")
         agents.start("h1", "h2")
         for _ in range(1000):
             agents.broadcast("h1", bytes(100))

@@ -1,15 +1,59 @@
-"""Best-effort broadcast, Algorithm 3.1 of the second paper, directly on datagrams."""
+"""Best-effort broadcast, Algorithm 3.1 of the second paper, on perfect links and directly on datagrams."""
 
 import pytest
 
+from hostagent.links import Letter
 from hostagent.messages import Purpose
-from hostagent.protocols.best_effort import BestEffort
+from hostagent.promises import Guarantee
+from hostagent.protocols.best_effort import BestEffort, BestEffortParameters
 from tests.hostagent.world import World
 
 
 @pytest.fixture
 def world() -> World:
+    """Bare datagrams."""
+    return World(BestEffort, 4, links="none")
+
+
+@pytest.fixture
+def linked() -> World:
     return World(BestEffort, 4)
+
+
+def test_a_letter_to_every_other_host_and_an_acknowledgement_from_each(linked):
+    """Algorithm 3.1 on perfect links: 2 (n - 1) datagrams."""
+    linked.broadcast("h2", b"text")
+    linked.settle()
+    assert [packet.purpose for packet in linked.sent] == [Purpose.DATA] * 3 + [Purpose.CONTROL] * 3
+    assert [linked[host].delivered for host in linked.hosts] == [[("h2", 1, b"text")]] * 4
+    assert not linked.timers()
+
+
+def test_what_is_lost_is_repeated_until_it_arrives(linked):
+    """The paper's "best-effort validity"."""
+    linked.broadcast("h1")
+    for _ in range(5):
+        linked.lose(to="h3")
+        linked.settle()
+        linked.expire()
+    linked.settle()
+    assert [linked.delivered(host) for host in linked.hosts] == [[("h1", 1)]] * 4
+    assert not linked.timers()
+
+
+def test_nobody_but_the_sender_sends_the_message_so_a_sender_that_dies_half_way_leaves_some_without_it(linked):
+    linked.broadcast("h1")
+    linked.lose(to="h4")
+    linked.settle()
+    assert [len(linked.delivered(host)) for host in linked.hosts] == [1, 1, 1, 0]
+    assert {packet.sender for packet in linked.sent if isinstance(packet.message, Letter)} == {"h1"}
+
+
+def test_what_it_promises_follows_from_what_it_stands_on():
+    on_links, bare = (BestEffort.promise(BestEffortParameters(links=links), 4) for links in ("perfect", "none"))
+    assert Guarantee.VALIDITY in on_links.guarantees
+    assert Guarantee.VALIDITY not in bare.guarantees
+    assert bare.patience_ms == 0
 
 
 def test_one_copy_to_every_other_host_and_nothing_more(world):

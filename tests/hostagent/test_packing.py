@@ -372,7 +372,7 @@ def test_an_agent_holds_what_follows_too_soon_and_a_hushed_one_forgets_it(script
 
 @pytest.mark.root
 def test_a_stream_with_a_wait_arrives_whole_and_in_order_in_few_datagrams(launch):
-    agents = launch("best-effort", pack_ms=100.0)
+    agents = launch("best-effort", pack_ms=100.0, links="none")
     agents.start("h1", "h2")
     for _ in range(100):
         agents.broadcast("h1")

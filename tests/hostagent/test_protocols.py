@@ -16,7 +16,10 @@ from hostagent.protocols import PROTOCOLS
 from scenarios.faults import FAULTS
 
 ROOM = Path(hostagent.__file__).parent
-CORES = [*(ROOM / "protocols").glob("*.py"), *(ROOM / f"{name}.py" for name in ("core", "delivery", "messages", "sequences"))]
+CORES = [
+    *(ROOM / "protocols").glob("*.py"),
+    *(ROOM / f"{name}.py" for name in ("core", "delivery", "detector", "links", "messages", "sequences")),
+]
 # Whatever reads a clock, waits, talks, or draws from anything but the generator that the environment gives.
 FORBIDDEN = {"time", "datetime", "random", "secrets", "uuid", "socket", "asyncio", "threading", "logging", "os", "sys"}
 

@@ -49,3 +49,13 @@ def test_numbers_below_one_count_as_had():
 
 def test_a_number_far_ahead_costs_one_entry():
     assert filled([2**32 - 1]).state() == (0, [2**32 - 1])
+
+
+@unhurried
+@given(NUMBERS, st.integers(0, 60))
+def test_all_up_to_a_number_can_be_added_at_once(numbers, up_to):
+    ours, plain = filled(numbers), {*numbers, *range(1, up_to + 1)}
+    above = set(ours.state()[1])
+    absorbed = ours.add_up_to(up_to)
+    assert ours.state() == filled(plain).state()
+    assert absorbed == sorted(above - set(ours.state()[1]))

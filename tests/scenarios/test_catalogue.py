@@ -27,7 +27,7 @@ def test_keys_reach_the_function_the_links_and_the_workload():
     first, second = find("grid").build(settings)
     scenario = first.scenario
     assert scenario == second.scenario
-    assert (first.label, second.label) == ("best-effort", "basic")
+    assert (first.label, second.label) == ("best-effort", "cluster-tree")
     assert len(scenario.network.hosts) == 12
     assert {link.bandwidth_mbit for link in scenario.network.links if link.expensive} == {5.0}
     assert scenario.workload == Workload(messages=7, interval=100.0)

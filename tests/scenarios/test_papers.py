@@ -1,4 +1,4 @@
-"""The claims of the first paper, each by its scenario, in virtual time: every one is to be a yes, from books that balance."""
+"""The claims of the papers, each by its scenario, in virtual time: every one is to be a yes, from books that balance."""
 
 import pytest
 
@@ -16,12 +16,15 @@ SMALLER = {
     "brief_opening": {},
     "cluster_tree": {},
     "clusters_merge_and_split": {},
+    "committed_but_unknown": {},
     "control_cost": {"hosts": "12,24"},
     "cycle": {"draws": "1"},
     "faster_parent": {},
     "figure_4_1": {},
     "grid_cost": {"messages": "250"},
     "link_fails": {"messages": "700"},
+    "price_of_guarantees": {"messages": "40"},
+    "sender_dies_halfway": {},
     "source_cut_off": {"size": "2"},
     "tuning": {},
 }

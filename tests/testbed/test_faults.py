@@ -42,7 +42,7 @@ def play(machine, tmp_path):
     def run(*faults, protocol="basic", messages=5, interval=50.0, settle=1500.0, network=None):
         workload = Workload(messages=messages, interval=interval, settle=settle, payload=64)
         scenario = Scenario(network=network or clusters(3, 2, "ring"), faults=faults, workload=workload)
-        parameters = {"retry_ms": 100.0, "longest_retry_ms": 200.0} if protocol == "basic" else {}
+        parameters = {"retry_ms": 100.0, "longest_retry_ms": 200.0} if protocol == "basic" else {"links": "none"}
         runner.run(runner.Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run"), machine, lambda *_: None)
         return Finished(tmp_path / "run")
 

@@ -17,7 +17,7 @@ def test_a_stream_with_a_wait_costs_a_fraction_of_a_packet_for_each_remote_host(
     """Two clusters of three hosts, 200 messages a second: some five of them every 25 ms to each of three remote hosts."""
     network = ("--set", "k=2", "--set", "size=3", "--set", "shape=line")
     workload = ("--set", f"messages={MESSAGES}", "--set", "interval=5ms", "--set", "settle=1s")
-    words = ("--protocol", "best-effort", "--pack", "25ms", "--out", str(tmp_path / "out"))
+    words = ("--protocol", "best-effort", "--set", "best-effort.links=none", "--pack", "25ms", "--out", str(tmp_path / "out"))
     done = castbed("run", "clusters", *network, *workload, *words)
     assert done.returncode == 0, done.stderr
     directory = tmp_path / "out" / "best-effort"

@@ -1,0 +1,51 @@
+"""Eager reliable broadcast: whoever receives a message for the first time passes it on to all.
+
+Source: the second paper ("Reliable Broadcast"), Algorithm 3.3, on the perfect links of `hostagent.links`.
+
+Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. There is no failure detector.
+
+Guarantees. No creation, no duplication, validity, and agreement: before a host delivers a message, it has it on stable storage for all
+others. So a sender that dies half-way leaves nobody behind, if only one host that received the message lives. It is not uniform: a host
+may deliver, crash for good before anything has left it, and leave nobody knowing. As nothing is ever guessed, partitions, pauses and
+delays cost time and nothing else.
+
+Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements. The n - 1 acknowledgements of what a host receives
+first travel with its own letter to the sender, so that makes n (n - 1) data datagrams and (n - 1)(n - 1) of control when nothing is lost;
+with packing off n (n - 1) of each.
+"""
+
+from hostagent.links import Letter, LinkedCore, LinkParameters
+from hostagent.promises import Carrier, Guarantee, Promise
+
+
+class EagerReliable(LinkedCore):
+    """Everybody relays everything, once."""
+
+    name = "eager-reliable"
+    number = 4
+    summary = "everybody passes everything on to all: reliable whoever dies, for n (n - 1) packets"
+    assumes = "one host that delivered a message lives on, or comes back with its storage"
+    beyond = frozenset({"restart-lost"})
+
+    @classmethod
+    def promise(cls, parameters: LinkParameters, hosts: int) -> Promise:
+        """A way that is open for as long as a link needs is used. Kept are, for each host, a link and two numbers."""
+        guarantees = (
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+        )
+        patience_ms, retained = parameters.patience_ms(), 3 * hosts
+        return Promise(guarantees=guarantees, carrier=Carrier.ANYONE, patience_ms=patience_ms, retained=retained)
+
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:
+        """Deliver here and send to all."""
+        self._take(self.env.host, sequence, payload)
+
+    def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - it does not matter who passed it on
+        """A message that is new is treated like one's own."""
+        self._take(letter.origin, letter.sequence, letter.payload)
+
+    def _take(self, origin: str, sequence: int, payload: bytes) -> None:
+        if sequence not in self.delivery.delivered(origin):
+            self.delivery.deliver(origin, sequence, payload)
+            self.links.send(origin, sequence, payload)

@@ -1,0 +1,111 @@
+"""Lazy reliable broadcast: a message is passed on only if the host that it came from is suspected to have failed.
+
+Source: the second paper ("Reliable Broadcast"): the code it shows for reliable broadcast, on the perfect links of `hostagent.links` and the
+heartbeats of `hostagent.detector`.
+
+Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. The paper assumes that failures
+are detected perfectly: each crash, and nothing but crashes.
+
+Guarantees. No creation, no duplication, validity as far as the sender itself can reach, and agreement: a host that sent something is either
+up, and then its links bring it to all, or it is suspected, and then whoever has something from it sends that to all.
+
+When the detector errs. What came from a host that is suspected wrongly is relayed for nothing: that costs packets and breaks no promise. A
+crash that is not noticed yet delays agreement for as long. A host that comes and goes so fast that it is never suspected, and never stays
+for long enough to finish, can keep others waiting for its messages: faults must end, or last. It is not uniform: who delivers a message,
+was the only one to have it and dies for good leaves nobody knowing.
+
+Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control) when nobody is suspected. If f hosts that have
+it from a suspected host relay it, (1 + f)(n - 1) letters, those of relays as repair, and as many acknowledgements. And the heartbeats:
+n (n - 1) a period, whatever is broadcast.
+
+What is kept. A message may have to be relayed until everybody has it, and it is kept for as long, on stable storage. A host says with
+each heartbeat and each letter below which number all its letters have been acknowledged by everybody; what came from it under lower numbers
+is dropped. So a host that is down holds this up, as it may come back; when all are up, nothing is kept.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hostagent.core import Environment
+from hostagent.detector import DetectorParameters, Heartbeat, WatchfulCore
+from hostagent.links import Letter
+from hostagent.messages import Message, Purpose
+from hostagent.promises import Guarantee, Promise
+
+
+class LazyReliable(WatchfulCore):
+    """Relay what came from those who are suspected."""
+
+    name = "lazy-reliable"
+    number = 5
+    summary = "what came from a host that seems to have failed is passed on to all: reliable, n - 1 packets if none fails"
+    assumes = "a host that fails for good is silent for longer than its time-out; wrong suspicions only cost packets"
+    beyond = frozenset({"restart-lost"})
+
+    def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
+        super().__init__(env, parameters)
+        self.kept: dict[str, dict[int, Letter]] = {}
+
+    @classmethod
+    def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:
+        """What the sender began, another finishes once it has noticed that it must: that takes a detection and what a link takes.
+
+        Kept are, for each host, a link, two numbers, and two of the detector.
+        """
+        guarantees = (
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+        )
+        return Promise(
+            guarantees=guarantees,
+            patience_ms=parameters.patience_ms() + parameters.detection_ms,
+            background_per_second=parameters.heartbeats_per_second(hosts),
+            retained=5 * hosts,
+        )
+
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """Take up again what may have to be relayed; whether it must be, the detector will say."""
+        for key, (origin, sequence, payload) in ((key, value) for key, value in stored.items() if key.startswith("kept/")):
+            _, sender, number = key.split("/")
+            self.kept.setdefault(sender, {})[int(number)] = Letter(0, origin, sequence, int(number), 0, payload)
+        super().on_start(stored)
+
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:
+        """Deliver here and send to all."""
+        self.delivery.deliver(self.env.host, sequence, payload)
+        self.links.send(self.env.host, sequence, payload)
+
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """Both letters and heartbeats say what everybody has."""
+        super().on_message(sender, message, expensive)
+        if isinstance(message, Letter | Heartbeat):
+            self._drop_below(sender, message.floor)
+
+    def on_letter(self, sender: str, letter: Letter) -> None:
+        """Deliver what is new, and keep it or pass it on, as its sender is trusted or not."""
+        if letter.sequence in self.delivery.delivered(letter.origin):
+            return
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+        if sender in self.detector.suspected:
+            self._relay(letter)
+        else:
+            self.kept.setdefault(sender, {})[letter.number] = letter
+            self.env.store(f"kept/{sender}/{letter.number}", (letter.origin, letter.sequence, letter.payload))
+
+    def on_suspect(self, host: str) -> None:
+        """Pass on everything that came from there: from now on this host's own links are responsible for it."""
+        for letter in self.kept.pop(host, {}).values():
+            self.env.store(f"kept/{host}/{letter.number}", None)
+            self._relay(letter)
+
+    def _relay(self, letter: Letter) -> None:
+        self.links.send(letter.origin, letter.sequence, letter.payload, purpose=Purpose.REPAIR)
+
+    def _drop_below(self, sender: str, floor: int) -> None:
+        """Everybody has what came from the sender under lower numbers."""
+        kept = self.kept.get(sender, {})
+        for number in [number for number in kept if number < floor]:
+            del kept[number]
+            self.env.store(f"kept/{sender}/{number}", None)
+        if not kept:
+            self.kept.pop(sender, None)
