@@ -20,7 +20,8 @@ def test_a_lossless_grid_has_the_same_data_packets_on_every_link_on_both_engines
     counts = {}
     for engine in ("mininet", "simulator"):
         words = ("--set", "messages=10", "--set", "interval=30ms", "--set", "settle=1s", "--pack", "off", "--json")
-        done = castbed("run", "grid", "--on", engine, "--out", str(tmp_path / engine), *words)
+        protocols = ("--protocol", "best-effort", "--protocol", "basic")
+        done = castbed("run", "grid", "--on", engine, "--out", str(tmp_path / engine), *protocols, *words)
         assert done.returncode == 0, done.stderr
         counts[engine] = {summary["protocol"]: data_packets_by_link(summary) for summary in json.loads(done.stdout)["runs"]}
     assert counts["mininet"] == counts["simulator"]
