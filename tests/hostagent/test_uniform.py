@@ -97,26 +97,11 @@ def test_who_has_a_message_survives_a_restart(world):
 def test_every_host_delivers_every_message_once_under_loss_duplication_reordering_and_restarts(seed):
     random = Random(seed)
     world = World(Uniform, random.randint(2, 5), seed)
-    for _ in range(300):
-        step = random.randrange(12)
-        if step == 0 and len(world.sent) < 200:
-            world.broadcast(random.choice(world.hosts))
-        elif step == 1:
-            world.restart(random.choice(world.hosts))
-        elif step == 2 and len(world.in_flight) < 50:
-            world.duplicate()
-        elif step == 3:
-            world.lose(to=random.choice(world.hosts))
-        elif step in {4, 5}:
-            world.expire()
-        elif world.in_flight:
-            world.hand_over(random.randrange)
-    world.settle()
+    world.suffer(random, most_sent=200)
     end_s = world.now_s + Uniform.promise(world.parameters, len(world.hosts)).patience_ms / 1000
     while world.now_s < end_s:
         world.expire()
         world.settle()
-    everything = sorted((host, n) for host in world.hosts for n in range(1, world[host].broadcasts + 1))
-    assert [sorted(world.delivered(host)) for host in world.hosts] == [everything] * len(world.hosts)
+    assert not world.lacking()
     promise = Uniform.promise(world.parameters, len(world.hosts))
     assert max(retained_items(world[host].core) for host in world.hosts) <= promise.retained

@@ -130,6 +130,29 @@ class World:
     def restart(self, host: str) -> None:
         self[host].start()
 
+    def suffer(self, random: Random, most_sent: int) -> None:
+        """Broadcast, restart, duplicate, lose, wait and hand over, at random; then hand over what is left."""
+        for _ in range(300):
+            step = random.randrange(12)
+            if step == 0 and len(self.sent) < most_sent:
+                self.broadcast(random.choice(self.hosts))
+            elif step == 1:
+                self.restart(random.choice(self.hosts))
+            elif step == 2 and len(self.in_flight) < 50:
+                self.duplicate()
+            elif step == 3:
+                self.lose(to=random.choice(self.hosts))
+            elif step in {4, 5} and self.timers():
+                self.expire()
+            elif self.in_flight:
+                self.hand_over(random.randrange)
+        self.settle()
+
+    def lacking(self) -> dict[str, list[tuple[str, int]]]:
+        """For hosts that have not delivered every message that was broadcast exactly once: what they have."""
+        everything = sorted((host, n) for host in self.hosts for n in range(1, self[host].broadcasts + 1))
+        return {host: has for host in self.hosts if (has := sorted(self.delivered(host))) != everything}
+
     def timers(self) -> list[str]:
         return [name for host in self.hosts for name in self[host].timers]
 

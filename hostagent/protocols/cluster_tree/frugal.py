@@ -33,22 +33,21 @@ Cost between clusters, with k clusters and nothing lost: while messages flow k -
 at rest k - 1 questions and answers every `pa_ms` and the probes. It does not depend on the number of hosts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hostagent.messages import Message
+from hostagent.protocols.cluster_tree.acquaintance import Acquaintance
 from hostagent.protocols.cluster_tree.exchange import Exchange
 from hostagent.protocols.cluster_tree.messages import Hearsay, Hello, Info, Report, ranges
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
-from hostagent.protocols.cluster_tree.tree import Tree, numbers_of
+from hostagent.protocols.cluster_tree.tree import Tree
 
 if TYPE_CHECKING:
     from hostagent.protocols.cluster_tree.core import ClusterTree
 
 # A parent is asked so often before another is looked for.
 MOST_QUESTIONS = 3
-# Greetings in a period of `ein_ms` to a host that a mate says is in the cluster and that is not known to be.
-MOST_GREETINGS = 2
 # In trouble the first probe goes out after this share of `eic_ms`, and each after it waits so much longer.
 FIRST_PROBE = 0.25
 SLOWING = 1.8
@@ -65,26 +64,14 @@ class Frugal(Exchange):
 
     def __init__(self, core: "ClusterTree") -> None:
         super().__init__(core)
-        self._numbers = numbers_of(core.env.hosts)
-        self._everybody = (1 << len(core.env.hosts)) - 1
-        self._cluster_of: dict[str, int] = {}
-        """For hosts outside, the hosts of their cluster as they said."""
-        self._greeted: dict[str, int] = {}
-        """Hosts that mates call members and this host does not, and how often they were greeted in this period."""
+        self._known = Acquaintance(core)
         self._rounds = 0
         self._told_cluster: tuple[Message, ...] = ()
-        self._introduced: dict[str, None] = {}
-        """Hosts outside that were told of this host's cluster."""
-        self._met: dict[str, None] = {}
-        """Hosts outside that told of theirs."""
-        self._mates: dict[str, None] = {}
-        """Hosts of the cluster that know that this host is one."""
         self._probed: dict[str, int] = {}
         self._probes = 0
         self._pace_s = 0.0
         self._left = 0
         """How many hosts were worth probing at the last probe."""
-        self._answered_s: dict[tuple[str, str], float] = {}
         self._reports: dict[tuple[str, str], tuple[int, int]] = {}
         """For each tree and child: the hosts below it, and what they all have."""
         self._owed: dict[tuple[str, str], None] = {}
@@ -127,7 +114,7 @@ class Frugal(Exchange):
                 self._tell_cluster()
                 self._set("EIC", self._parameters.eic_ms / 1000)
             case "EIN":
-                self._greeted.clear()
+                self._known.begin_period()
                 self._drop_quiet_children()
                 self._tell_parents()
                 self._set("EIN", self._parameters.ein_ms / 1000)
@@ -146,44 +133,18 @@ class Frugal(Exchange):
     def _tell_cluster(self) -> None:
         """Tell everybody in the cluster everything; where nothing has changed, every other time."""
         self._rounds += 1
-        messages = self._hello(mate=True), *map(self._report, self._core.trees.values())
+        messages = self._known.hello(mate=True), *map(self._report, self._core.trees.values())
         changed = messages != self._told_cluster
         self._told_cluster = messages if changed else ()
         if changed:
             mates = [host for host in self._core.cluster if host != self._env.host]
             for message in messages:
                 self._core.tell(mates, message)
-        self._greet(host for host, times in self._greeted.items() if times < MOST_GREETINGS)
-
-    def _say_hello(self, host: str) -> None:
-        """Tell a host outside of this cluster."""
-        self._introduced.setdefault(host)
-        self._core.tell((host,), self._hello(mate=False))
-
-    def _greet(self, hosts: Iterable[str]) -> None:
-        """Say hello to hosts that mates say are in the cluster."""
-        for host in list(hosts):
-            self._greeted[host] = self._greeted.get(host, 0) + 1
-            self._core.tell((host,), self._hello(mate=True))
+        self._known.greet_again()
 
     def on_hello(self, sender: str, hello: Hello) -> None:
         """Learn who is in a cluster with whom."""
-        members = int.from_bytes(hello.members)
-        if sender in self._core.cluster:
-            self._greeted.pop(sender, None)
-            self._cluster_of.pop(sender, None)
-            if sender not in self._mates:
-                self._mates.setdefault(sender)
-                self._core.tell((sender,), self._hello(mate=True))
-            unknown = self._hosts(members & ~self._mask(self._core.cluster))
-            self._greet(host for host in unknown if host not in self._greeted)
-            return
-        self._mates.pop(sender, None)
-        self._met.setdefault(sender)
-        for host in self._hosts(members):
-            self._cluster_of[host] = members
-        if sender not in self._introduced or (hello.mate and self._may_answer("", sender)):
-            self._say_hello(sender)
+        self._known.on_hello(sender, hello)
 
     # Parents and children
 
@@ -223,7 +184,7 @@ class Frugal(Exchange):
     def declared(self, tree: Tree) -> None:
         """Tell a new parent at once who comes with this child; and see soon who else is there."""
         if self._core.leads(tree):
-            self._say_hello(tree.parent)
+            self._known.say_hello(tree.parent)
             if tree.source not in self._questions:
                 self._hurry(self._parameters.eic_ms / 1000)
         self._core.tell((tree.parent,), self._report(tree))
@@ -231,7 +192,7 @@ class Frugal(Exchange):
     def adopted(self, tree: Tree, child: str) -> None:
         """A new child is told at once all that it needs."""
         self._quiet.pop((tree.source, child), None)
-        if child not in self._core.cluster and self._may_answer(tree.source, child):
+        if child not in self._core.cluster and self._known.may_answer(tree.source, child):
             self._core.tell((child,), self._report(tree))
 
     def _drop_quiet_children(self) -> None:
@@ -253,7 +214,7 @@ class Frugal(Exchange):
         self._hurry()
 
     def _tell_parents(self) -> None:
-        """Report to parents outside: while messages flow every other time, else if something has changed."""
+        """Report to parents outside every other time while messages flow. When they do not, the parent is silent, and is asked."""
         told: dict[str, None] = {}
         for tree in self._core.trees.values():
             highest, skipped = self._at_last_ein.get(tree.source, (0, False))
@@ -262,7 +223,7 @@ class Frugal(Exchange):
             self._at_last_ein[tree.source] = tree.info.highest, flows and not tells
             if tells:
                 if tree.parent not in told:
-                    self._say_hello(tree.parent)
+                    self._known.say_hello(tree.parent)
                 told.setdefault(tree.parent)
                 self._core.tell((tree.parent,), self._report(tree))
 
@@ -296,7 +257,7 @@ class Frugal(Exchange):
             self.on_gap(tree)
         if sender in tree.neighbours:
             self._core.fill(tree, (sender,))
-            if outside and sender in tree.children and self._may_answer(tree.source, sender):
+            if outside and sender in tree.children and self._known.may_answer(tree.source, sender):
                 self._owed.setdefault((tree.source, sender))
                 self._env.set_timer(f"OWE/{tree.source}", self._parameters.np2_ms / 2000)
         elif outside:
@@ -307,23 +268,14 @@ class Frugal(Exchange):
         core, known = self._core, tree.known(stranger)
         core.fill(tree, (stranger,))
         helps = any(number < tree.info.highest for number in known.lacking(tree.info))
-        if (tree.info.highest > known.highest or helps) and self._may_answer(tree.source, stranger):
-            self._say_hello(stranger)
+        if (tree.info.highest > known.highest or helps) and self._known.may_answer(tree.source, stranger):
+            self._known.say_hello(stranger)
             core.tell((stranger,), self._report(tree))
         if known.highest > tree.info.highest and tree.source != self._env.host:
             if not core.leads(tree):
                 core.tell((tree.parent,), Hearsay(0, tree.source, 0, info.prefix, info.beyond, 0.0, stranger))
             elif self._in_trouble(tree):
                 core.new_parent(tree)
-
-    def _may_answer(self, source: str, host: str) -> bool:
-        """Whether a host was not answered just now: two hosts that lack something of each other must not keep telling each other so."""
-        now_s = self._env.now()
-        answered_s = self._answered_s.get((source, host))
-        if answered_s is not None and 0 <= now_s - answered_s < self._core.again_s():
-            return False
-        self._answered_s[source, host] = now_s
-        return True
 
     # Gaps
 
@@ -359,8 +311,8 @@ class Frugal(Exchange):
         target = self._target(led)
         if target:
             self._probes += 1
-            self._probed[target] = self._probed[self._name_of_cluster(target)] = self._probes
-            self._say_hello(target)
+            self._probed[target] = self._probed[self._known.name_of_cluster(target)] = self._probes
+            self._known.say_hello(target)
             for tree in led:
                 self._core.tell((target,), self._report(tree))
         orphan, gaps = any(map(self._is_orphan, led)), any(tree.has_gaps for tree in led)
@@ -378,11 +330,8 @@ class Frugal(Exchange):
         return (len(self._core.cluster) == 1 and not self._core.trees) or bool(self._unmet_neighbours())
 
     def _unmet_neighbours(self) -> list[str]:
-        here = self._numbers[self._env.host]
-        near = self._env.hosts[max(0, here - 1) : here + 2]
-        return [
-            host for host in near if host not in self._core.cluster and host not in self._cluster_of and host not in self._probed
-        ]
+        spoken_to = (self._core.cluster, self._known.cluster_of, self._probed)
+        return [host for host in self._known.beside() if not any(host in known for known in spoken_to)]
 
     def _is_orphan(self, tree: Tree) -> bool:
         """No parent, or one that does not answer."""
@@ -404,13 +353,13 @@ class Frugal(Exchange):
         ):
             hosts = self._unmet_neighbours() or list(self._env.peers)
         else:
-            hosts = self._hosts(self._worth_probing(led))
-        here, alone, calm = self._numbers[self._env.host], len(self._core.cluster) == 1, not any(map(self._in_trouble, led))
+            hosts = list(self._known.hosts(self._worth_probing(led)))
+        alone, calm = len(self._core.cluster) == 1, not any(map(self._in_trouble, led))
 
         def preference(host: str) -> tuple[float, ...]:
             """A cluster that was not probed for long; there, if all is well, somebody met before, who need not say who he is."""
-            near = abs(self._numbers[host] - here) if alone else self._env.random.random()
-            return self._probed.get(self._name_of_cluster(host), 0), calm and host not in self._met, near
+            near = self._known.distance(host) if alone else self._env.random.random()
+            return self._probed.get(self._known.name_of_cluster(host), 0), calm and host not in self._known.met, near
 
         return min(hosts, key=preference, default="")
 
@@ -427,28 +376,22 @@ class Frugal(Exchange):
         for tree in led:
             known = self._below(tree)[0]
             for host in tree.neighbours:
-                known |= self._bit(host) if self._in_trouble(tree) else self._cluster_of.get(host, self._bit(host))
-            worth |= self._everybody & ~known
-        return worth & ~self._mask(self._core.cluster)
-
-    def _name_of_cluster(self, host: str) -> str:
-        """One host to stand for all of its cluster, as far as that is known."""
-        members = self._cluster_of.get(host)
-        return self._env.hosts[(members & -members).bit_length() - 1] if members else host
+                known |= (
+                    self._known.bit(host) if self._in_trouble(tree) else self._known.cluster_of.get(host, self._known.bit(host))
+                )
+            worth |= self._known.everybody & ~known
+        return worth & ~self._known.mask(self._core.cluster)
 
     # What is said
-
-    def _hello(self, *, mate: bool) -> Message:
-        return Hello(0, self._env.host, 0, self._bytes(self._mask(self._core.cluster)), mate, self._core.stamp_s())
 
     def _report(self, tree: Tree) -> Message:
         covered, stable = self._below(tree)
         info = (tree.info.prefix, ranges(tree.info), self._core.stamp_s())
-        return Report(0, tree.source, 0, *info, tree.parent, self._bytes(covered), stable, tree.everywhere)
+        return Report(0, tree.source, 0, *info, tree.parent, self._known.to_bytes(covered), stable, tree.everywhere)
 
     def _below(self, tree: Tree) -> tuple[int, int]:
         """The hosts below this one that are known to be, itself included, and up to where all of them have everything."""
-        covered, stable = self._bit(self._env.host), tree.info.prefix
+        covered, stable = self._known.bit(self._env.host), tree.info.prefix
         for child in tree.children:
             its_covered, its_stable = self._reports.get((tree.source, child), (0, stable))
             covered, stable = covered | its_covered, min(stable, its_stable)
@@ -457,18 +400,4 @@ class Frugal(Exchange):
     def _settle(self, tree: Tree, everywhere: int) -> None:
         """Forget what everybody has, as said by another or added up here."""
         covered, stable = self._below(tree)
-        self._core.prune(tree, max(everywhere, stable) if covered == self._everybody else everywhere)
-
-    # Sets of hosts as numbers: bit i is host i
-
-    def _bit(self, host: str) -> int:
-        return 1 << self._numbers[host]
-
-    def _mask(self, hosts: Iterable[str]) -> int:
-        return sum(map(self._bit, hosts))
-
-    def _hosts(self, mask: int) -> list[str]:
-        return [host for number, host in enumerate(self._env.hosts) if mask >> number & 1]
-
-    def _bytes(self, mask: int) -> bytes:
-        return mask.to_bytes((len(self._env.hosts) + 7) // 8)
+        self._core.prune(tree, max(everywhere, stable) if covered == self._known.everybody else everywhere)
