@@ -97,6 +97,10 @@ def _crash(draw: _Draw) -> Iterator[AnyFault]:
     yield vocabulary.Restart(at_ms=at_ms + draw.span(), host=host)
 
 
+def _crash_for_good(draw: _Draw) -> Iterator[AnyFault]:
+    yield vocabulary.Crash(at_ms=draw.moment(), host=draw.host())
+
+
 def _crash_while_sending(draw: _Draw) -> Iterator[AnyFault]:
     host = draw.host()
     nth = draw.random.randint(1, 2 * len(draw.network.hosts))
@@ -137,6 +141,7 @@ KINDS: dict[str, Callable[[_Draw], Iterator[AnyFault]]] = {
     "switch-stop": _switch_stop,
     "controller-stop": _controller_stop,
     "crash": _crash,
+    "crash-for-good": _crash_for_good,
     "crash-while-sending": _crash_while_sending,
     "restart-lost": _restart_lost,
     "pause": _pause,

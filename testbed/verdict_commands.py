@@ -66,7 +66,7 @@ def _print_tally(protocol: str, tally: campaigns.Tally) -> None:
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
-        output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}")
+        output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)
 
 
 def _verdicts(verdicts: Counter[str]) -> str:
