@@ -37,7 +37,8 @@ class Uniform(WatchfulCore):
     number = 6
     summary = "a message is delivered when every host that is not suspected has passed it on: uniform, n (n - 1) packets"
     assumes = "not all that have a message fail for good while a host that lacks it is suspected wrongly"
-    beyond = frozenset({"restart-lost"})
+    # With faults that make the detector err, a crash for good can be what the assumption excludes.
+    beyond = frozenset({"restart-lost", "crash-for-good"})
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
         super().__init__(env, parameters)
