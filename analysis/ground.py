@@ -81,10 +81,10 @@ class Ground:
                 self._pulled.discard(self._touch(fault.target))
             case "link-change":
                 self._change_loss(fault)
+            case "heal" if fault.target:
+                self._heal({self._network.link(*fault.target.split("-", 1)).name})
             case "heal":
-                self._stale |= self._pulled
-                self._pulled.clear()
-                self._loss = _built_loss(self._network)
+                self._heal({link.name for link in self._network.links})
             case "switch-stop":
                 self._touch_switch(fault.target)
                 self._stopped.add(fault.target)
@@ -141,6 +141,11 @@ class Ground:
         link = self._network.link(*name.split("-", 1))
         self._stale.add(link.name)
         return link.name
+
+    def _heal(self, names: set[str]) -> None:
+        self._stale |= self._pulled & names
+        self._pulled -= names
+        self._loss |= {(name, end): loss for (name, end), loss in _built_loss(self._network).items() if name in names}
 
     def _touch_switch(self, switch: str) -> None:
         self._stale.update(link.name for link in self._network.neighbours[switch].values())

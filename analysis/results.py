@@ -83,6 +83,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One injected fault: when it was asked for, when it was in force, and on what.
 
     `fault` is a word of the vocabulary in `scenarios.faults`, `target` the link, switch or host; `details` has its other fields.
+    `observed` is what the machine showed afterwards, where there is something to see.
     """
 
     fault: str
@@ -90,6 +91,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     asked_ns: int
     applied_ns: int
     details: dict[str, Any] = {}
+    observed: str = ""
 
 
 Counters = dict[str, dict[str, int]]

@@ -110,7 +110,9 @@ class Partition(Fault, frozen=True, kw_only=True, tag="partition"):
 
 
 class Heal(Fault, frozen=True, kw_only=True, tag="heal"):
-    """Every link that is down comes up, every changed link is as it was built."""
+    """A link that is down comes up and is as it was built; without a link named, every one."""
+
+    link: str = ""
 
 
 class SwitchStop(Fault, frozen=True, kw_only=True, tag="switch-stop"):
@@ -230,6 +232,11 @@ def trunks(network: Network) -> list[Link]:
     return [link for link in network.links if not network.is_host(link.a) and not network.is_host(link.b)]
 
 
+def healed(fault: Heal, network: Network) -> list[Link]:
+    """The links that are put right, as they were built."""
+    return [link_named(network, fault.link)] if fault.link else trunks(network)
+
+
 def link_named(network: Network, name: str) -> Link:
     """The link between switches that a user means by `s1-s2`, whichever end comes first."""
     a, separator, b = name.partition("-")
@@ -267,8 +274,9 @@ def _check_values(fault: Fault) -> None:
 
 def _check_target(fault: Fault, network: Network) -> None:
     match fault:
-        case LinkDown() | LinkUp() | Flap():
-            link_named(network, fault.link)
+        case LinkDown() | LinkUp() | Flap() | Heal():
+            if fault.link or not isinstance(fault, Heal):
+                link_named(network, fault.link)
         case LinkChange():
             link = link_named(network, fault.link)
             if fault.towards not in {"", link.a, link.b}:

@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.results import Fault as FaultRecord
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, Trigger, link_named, name_of, steps, trunks
+from scenarios.faults import Fault, Trigger, healed, link_named, name_of, steps
 from simulator.host import SimulatedHost
 from simulator.world import World
 
@@ -94,8 +94,8 @@ class FaultPlayer:
             case vocabulary.LinkChange():
                 self._change_link(fault)
             case vocabulary.Heal():
-                self._pulled.clear()
-                for trunk in trunks(world.network):
+                for trunk in healed(fault, world.network):
+                    self._pulled.discard(trunk.name)
                     for pair in ((trunk.a, trunk.b), (trunk.b, trunk.a)):
                         world.pipes[pair].change(trunk)
                 self._settle_links()

@@ -74,6 +74,11 @@ class Agents:
         if number == signal.SIGKILL:
             self._wait_until(lambda: host not in self._pids)
 
+    def stands_still(self, host: str) -> bool:
+        """Whether a running agent is stopped by a signal."""
+        status = Path("/proc", str(self._pids[host]), "stat").read_text()
+        return status.rpartition(")")[2].split()[0] == "T"
+
     def restart(self, host: str, *, keep_storage: bool) -> None:
         """Start the agent of a host that crashed, and wait for it; nothing happens if it runs."""
         self.notice()

@@ -168,6 +168,11 @@ class Controller:
         """Wait until every switch has all its flows."""
         self.wait_for(lambda events: switches <= {e["switch"] for e in events if e["event"] == "switch_ready"} or None)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
     def check(self) -> None:
         """Stop with what the controller said if it is dead."""
         if not self._stopped and self._process.poll() is not None:

@@ -1,4 +1,4 @@
-"""Faults on a running network: each is asked for, applied, and written down with both times.
+"""Faults on a running network: each is asked for, applied and observed, and written down at once with both times.
 
 Most happen when the testbed says so, or when it sees the event they wait for in an event log. What must happen at the very moment of an
 event of the same host, such as dying between two datagrams, is left to the agent itself.
@@ -6,6 +6,7 @@ event of the same host, such as dying between two datagrams, is left to the agen
 
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,20 @@ import msgspec
 
 from analysis.results import Fault as FaultRecord
 from hostagent.control import AtDoor, SetClock, SignalWhen
-from hostagent.events import Event
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, link_named, name_of, steps, trunks
+from scenarios.faults import Fault, healed, link_named, name_of, steps
 from testbed import shaping, shell
 from testbed.agents import Agents
 from testbed.doctor import Machine
 from testbed.emulation import Emulation
 from testbed.errors import CannotRun
+from testbed.logs import EventLogs
 from testbed.shaping import Drops
 from topologies import Link
+from topologies.units import format_bandwidth, format_share, format_time
+
+# How long the kernel may take to show what it was asked for: a process that is to stand still must be scheduled once.
+PATIENCE_S = 2.0
 
 
 def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
@@ -52,8 +57,10 @@ def _is_own_crash(fault: Fault) -> bool:
 class Injector:
     """Injects faults into a run and keeps the record of what was injected."""
 
-    def __init__(self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...], log: Path) -> None:
         self._emulation = emulation
+        self._log = log
+        log.touch()
         self._network = emulation.network
         self._agents = agents
         self.current = {(link.a, link.b): link for link in self._network.links} | {
@@ -66,7 +73,8 @@ class Injector:
         self._own = [fault for fault in faults if _is_own_crash(fault)]
         self.dropped: dict[tuple[str, str], Drops] = {}
         """What the kernel had dropped on a direction before its count was lost to a change."""
-        self.records: list[FaultRecord] = []
+        self.problems: list[str] = []
+        """What was asked for and is not to be seen."""
         for fault in self._own:
             self._arm(fault)
 
@@ -119,19 +127,66 @@ class Injector:
 
     def _own_death(self, fault: Fault) -> None:
         self._own.remove(fault)
-        self._write_down(fault, time.time_ns())
+        now_ns = time.time_ns()
+        self._write_down(fault, now_ns, now_ns)
 
     def _apply(self, fault: Fault) -> None:
         asked_ns = time.time_ns()
         self._do(fault)
-        self._write_down(fault, asked_ns)
+        self._write_down(fault, asked_ns, time.time_ns())
 
-    def _write_down(self, fault: Fault, asked_ns: int) -> None:
-        self.records.append(
-            FaultRecord(
-                fault=name_of(fault), target=fault.target, asked_ns=asked_ns, applied_ns=time.time_ns(), details=fault.details
-            )
+    def _write_down(self, fault: Fault, asked_ns: int, applied_ns: int) -> None:
+        record = FaultRecord(
+            fault=name_of(fault),
+            target=fault.target,
+            asked_ns=asked_ns,
+            applied_ns=applied_ns,
+            details=fault.details,
+            observed=self._observe(fault),
         )
+        with self._log.open("ab") as log:
+            log.write(msgspec.json.encode(record) + b"\n")
+
+    def _observe(self, fault: Fault) -> str:
+        """What the machine shows of a fault. What it does not show in time spoils the run."""
+
+        def differing(signs: list[tuple[str, str, str]]) -> bool:
+            return any(seen != expected for _, seen, expected in signs)
+
+        deadline = time.monotonic() + PATIENCE_S
+        while differing(signs := list(self._signs(fault))) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        told = "; ".join(f"{what} {seen}" for what, seen, _ in signs)
+        if differing(signs):
+            self.problems.append(f"the fault {name_of(fault)} {fault.target} was asked for, but {told}")
+        return told
+
+    def _signs(self, fault: Fault) -> Iterator[tuple[str, str, str]]:
+        """What a fault changes, what is to be seen of it, and what should be."""
+        plan, agents = self._emulation.plan, self._agents
+        match fault:
+            case vocabulary.LinkDown(link=name) | vocabulary.LinkUp(link=name):
+                expected = "up" if isinstance(fault, vocabulary.LinkUp) else "down"
+                for end in plan.ends(link_named(self._network, name)):
+                    yield end.node, "up" if _has_carrier(end.interface) else "down", expected
+            case vocabulary.LinkChange():
+                link = link_named(self._network, fault.link)
+                for source, target in ((link.a, link.b), (link.b, link.a)):
+                    if fault.towards in {"", target}:
+                        # Whoever shaped it has read it back.
+                        shape = described(self.current[source, target])
+                        yield f"{source}->{target}", shape, shape
+            case vocabulary.SwitchStop(switch=switch) | vocabulary.SwitchStart(switch=switch):
+                there = Path("/sys/class/net", plan.bridge(switch)).exists()
+                yield switch, "up" if there else "down", "up" if isinstance(fault, vocabulary.SwitchStart) else "down"
+            case vocabulary.ControllerStop() | vocabulary.ControllerStart():
+                running = self._emulation.controller.is_running
+                yield "controller", "up" if running else "down", "up" if isinstance(fault, vocabulary.ControllerStart) else "down"
+            case vocabulary.Crash(host=host) | vocabulary.Restart(host=host):
+                yield host, "up" if host in agents.running else "down", "up" if isinstance(fault, vocabulary.Restart) else "down"
+            case vocabulary.Pause(host=host) | vocabulary.Resume(host=host) if host in agents.running:
+                state = "stands still" if agents.stands_still(host) else "up"
+                yield host, state, "stands still" if isinstance(fault, vocabulary.Pause) else "up"
 
     def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
         agents = self._agents
@@ -143,7 +198,7 @@ class Injector:
             case vocabulary.LinkChange():
                 self._change_link(fault)
             case vocabulary.Heal():
-                self._heal_links()
+                self._heal_links(healed(fault, self._network))
             case vocabulary.SwitchStop(switch=switch):
                 self._keep_drops(switch)
                 self._emulation.net[switch].stop(deleteIntfs=False)
@@ -174,8 +229,8 @@ class Injector:
         shell.ip([f"link set {self._emulation.plan.end(link.a, link.b).interface} {'up' if up else 'down'}"])
         (self._pulled.discard if up else self._pulled.add)(link.name)
 
-    def _heal_links(self) -> None:
-        for link in trunks(self._network):
+    def _heal_links(self, links: list[Link]) -> None:
+        for link in links:
             if link.name in self._pulled:
                 self._set_link(link, up=True)
             for source, target in ((link.a, link.b), (link.b, link.a)):
@@ -211,21 +266,42 @@ class Injector:
                 self.dropped[pair] = self.dropped.get(pair, Drops()) + drops - Drops(overrun=drops.overrun)
 
 
+def described(link: Link) -> str:
+    """How a link is shaped, in words."""
+    parts = [
+        format_bandwidth(link.bandwidth_mbit) if link.bandwidth_mbit else "",
+        f"delay {format_time(link.delay_ms)}" if link.delay_ms else "",
+        f"jitter {format_time(link.jitter_ms)}" if link.jitter_ms else "",
+        f"duplicate {format_share(link.duplicate)}" if link.duplicate else "",
+        f"reorder {format_share(link.reorder)}" if link.reorder else "",
+        f"loss {format_share(link.loss)}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _has_carrier(interface: str) -> bool:
+    """Whether an interface is up and so is the other end of its link."""
+    try:
+        return Path("/sys/class/net", interface, "carrier").read_text().strip() == "1"
+    except OSError:
+        # The kernel does not answer for an interface that is down.
+        return False
+
+
 class _Watch:
     """Watches the event logs for what faults wait for."""
 
     def __init__(self, agents: Agents, faults: list[Fault]) -> None:
         self.waiting = faults
-        self._agents = agents
+        self._logs = EventLogs(agents)
         self._left = {id(fault): fault.when.nth for fault in faults if fault.when is not None}
-        self._read: dict[Path, int] = {}
 
     def fired(self) -> list[tuple[Fault, float]]:
         """The faults whose event has come since the last look, and how long after it they are due."""
         if not self.waiting:
             return []
         fired = []
-        for host, event in self._news():
+        for host, event in self._logs.news():
             for fault in list(self.waiting):
                 when = fault.when
                 if when is not None and when.fits(host, event.event, event.origin, event.sequence):
@@ -234,15 +310,3 @@ class _Watch:
                         self.waiting.remove(fault)
                         fired.append((fault, when.after_ms))
         return fired
-
-    def _news(self) -> list[tuple[str, Event]]:
-        """What was added to the event logs since the last look."""
-        news = []
-        for host, path in self._agents.event_logs():
-            with path.open("rb") as log:
-                log.seek(self._read.get(path, 0))
-                lines = log.read()
-            complete = lines[: lines.rfind(b"\n") + 1]
-            self._read[path] = self._read.get(path, 0) + len(complete)
-            news += [(host, msgspec.json.decode(line, type=Event)) for line in complete.splitlines()]
-        return sorted(news, key=lambda item: item[1].at_ns)

@@ -54,8 +54,36 @@ class Task:
     pack_ms: float | None = 0.0
 
 
-def run(task: Task, machine: Machine, progress: Progress, before_traffic: Callable[[], None] = lambda: None) -> None:
-    """Run a task and leave its result directory. `before_traffic` is called when the network is ready and still silent."""
+@dataclass(frozen=True)
+class Stage:
+    """A network with everything on it, ready to be played on."""
+
+    task: Task
+    machine: Machine
+    emulation: Emulation
+    captures: Captures
+    agents: Agents
+    injector: Injector
+
+    def watch(self, most_s: float) -> None:
+        """Have an eye on the agents, the controller, and the faults that are due or waited for; for so long at the most."""
+        longest = WATCH_S if self.injector.is_watching else 0.25
+        self.agents.notice(wait_s=max(0.0, min(most_s, longest, self.injector.next_due - time.monotonic())))
+        self.injector.look()
+        self.emulation.controller.check()
+
+
+def run(
+    task: Task,
+    machine: Machine,
+    progress: Progress,
+    before_traffic: Callable[[], None] = lambda: None,
+    play: Callable[[Stage, Progress], None] | None = None,
+) -> None:
+    """Run a task and leave its result directory.
+
+    `before_traffic` is called when the network is ready and still silent. `play` is what happens then, if not what the scenario says.
+    """
     make_output(task)
     network = task.scenario.network
     with record.claim() as private, ExitStack() as stack:
@@ -66,7 +94,9 @@ def run(task: Task, machine: Machine, progress: Progress, before_traffic: Callab
         setting = _setting(task, private)
         agents = Agents(emulation.plan, setting)
         stack.callback(agents.kill)
-        measured = _measure(task.scenario, emulation, captures, agents, task.output, progress)
+        injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
+        stage = Stage(task, machine, emulation, captures, agents, injector)
+        measured = _measure(stage, play or _play, progress)
     (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
     write_record(_record(task, machine, setting, measured), task.output)
 
@@ -83,25 +113,23 @@ class _Measured:
     problems: tuple[str, ...]
 
 
-def _measure(
-    scenario: Scenario, emulation: Emulation, captures: Captures, agents: Agents, output: Path, progress: Progress
-) -> _Measured:
+def _measure(stage: Stage, play: Callable[[Stage, Progress], None], progress: Progress) -> _Measured:
     """Let the agents broadcast, let it settle, and close the books."""
-    drops_before = shaping.read_drops(emulation.plan)
-    injector = Injector(emulation, agents, scenario.faults)
+    agents, captures, injector = stage.agents, stage.captures, stage.injector
+    drops_before = shaping.read_drops(stage.emulation.plan)
     started_ns = time.time_ns()
-    _play(scenario, emulation, agents, injector, progress)
+    play(stage, progress)
     progress("waiting until nothing is in flight")
     unfired = injector.unfired()
     injector.heal_everything()
     agents.hush()
-    _wait_until_quiet(scenario, agents)
+    _wait_until_quiet(stage.task.scenario, agents)
     counters = agents.counters()
     agents.stop()
-    (output / "faults.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(injector.records))
     problems = [
         *agents.deaths,
-        *_misshapen(emulation, injector),
+        *injector.problems,
+        *_misshapen(stage.emulation, injector),
         *(f"the capture {file} ended early" for file in captures.dead()),
         *never_fired(unfired),
     ]
@@ -110,7 +138,7 @@ def _measure(
         time.time_ns(),
         counters,
         captures.stop(),
-        _drops_since(emulation, drops_before, injector.dropped),
+        _drops_since(stage.emulation, drops_before, injector.dropped),
         tuple(problems),
     )
 
@@ -124,24 +152,23 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
     return []
 
 
-def _play(scenario: Scenario, emulation: Emulation, agents: Agents, injector: Injector, progress: Progress) -> None:
+def _play(stage: Stage, progress: Progress) -> None:
     """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
-    workload = scenario.workload
+    scenario, workload = stage.task.scenario, stage.task.scenario.workload
     timeline: list[tuple[float, Callable[[], None]]] = [
-        (fault.at_ms, partial(injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
+        (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     for number, source, payload in scenario.broadcasts():
         detail = f"{number + 1} of {workload.messages}"
-        timeline.append(
-            (number * workload.interval, partial(_broadcast, agents, source, payload, partial(progress, "broadcasting", detail)))
-        )
+        show = partial(progress, "broadcasting", detail)
+        timeline.append((number * workload.interval, partial(_broadcast, stage.agents, source, payload, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
     for at_ms, action in timeline:
-        _sleep_until(start + at_ms / 1000, agents, emulation, injector)
+        _sleep_until(start + at_ms / 1000, stage)
         action()
     progress("letting it settle")
-    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, agents, emulation, injector)
+    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, stage)
 
 
 def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
@@ -149,13 +176,9 @@ def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], N
     agents.broadcast(source, payload)
 
 
-def _sleep_until(moment: float, agents: Agents, emulation: Emulation, injector: Injector) -> None:
-    """Sleep, with an eye on the agents, the controller, and the faults that are due or waited for."""
+def _sleep_until(moment: float, stage: Stage) -> None:
     while (left := moment - time.monotonic()) > 0:
-        longest = WATCH_S if injector.is_watching else 0.25
-        agents.notice(wait_s=max(0.0, min(left, longest, injector.next_due - time.monotonic())))
-        injector.look()
-        emulation.controller.check()
+        stage.watch(left)
 
 
 def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:

@@ -109,7 +109,7 @@ def test_one_way_loss_hits_one_way_and_is_counted_and_healed(play):
     drops = {(drop["source"], drop["target"]): drop["loss"] for drop in run.record["link_drops"]}
     assert drops["s1", "s2"] > 0
     assert Counter(drops.values())[0] == len(drops) - 1
-    healed = next(fault["applied_ns"] for fault in run.faults if fault["fault"] == "heal")
+    healed = next(fault["asked_ns"] for fault in run.faults if fault["fault"] == "heal")
     assert sorted(run.delivered("h3")) == [1, 2, 3, 4, 5]
     assert min(event["at_ns"] for event in run.events("h3", "deliver")) > healed
 
