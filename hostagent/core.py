@@ -98,6 +98,11 @@ class Core(abc.ABC):
     def promise(cls, parameters: Any, hosts: int) -> Promise:
         """What the protocol promises with these parameters among so many hosts; the checkers hold it to exactly that."""
 
+    @classmethod
+    def most_copies(cls, hosts: int) -> int:
+        """Packets that a message may take among so many hosts where none is lost. The links must have room for them."""
+        return hosts - 1
+
     @classmethod  # noqa: B027 - most parameters fit any hosts
     def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:
         """Raise a `ValueError` with a sentence if these parameters make no sense among these hosts."""

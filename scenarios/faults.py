@@ -251,10 +251,10 @@ def link_named(network: Network, name: str) -> Link:
     return link
 
 
-def check(faults: Iterable[Fault], network: Network) -> None:
-    """Refuse faults on things that are not there, and faults without a time."""
+def check(faults: Iterable[Fault], network: Network, *, timed: bool = True) -> None:
+    """Refuse faults on things that are not there and, unless they happen at once, those without a time."""
     for fault in faults:
-        if (fault.at_ms is None) == (fault.when is None):
+        if timed and (fault.at_ms is None) == (fault.when is None):
             raise FaultError(f"{_described(fault)}: give it either a time (at_ms) or a trigger (when)")
         _check_values(fault)
         _check_target(fault, network)

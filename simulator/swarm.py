@@ -22,6 +22,10 @@ BEYOND_ONE_IN = 5
 # In one case in this many, messages wait for so long to share a datagram.
 PACKED_ONE_IN = 4
 PACK_MS = 10.0
+# A message and its acknowledgement on the wire, with all headers, where nothing is packed.
+BITS_OF_A_COPY = 2400
+# Links that take longer than this share of the protocol's patience to carry everything once, are too narrow for it.
+ROOM = 0.25
 
 
 class _Draw:
@@ -191,11 +195,17 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
         heal_for_ms=2 * promise.patience_ms + 10_000,
         faults=tuple(drawn),
         parameters=parameters or {},
-        beyond=not core.beyond.isdisjoint((*on, *link_kinds)),
+        beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
         # Drawn last, so that the rest of a case is what it was before there was packing.
         pack_ms=PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0,
     )
     return case, frozenset((*on, *link_kinds))
+
+
+def _copy_ms(network: Network, core: type[Core]) -> float:
+    """How long the narrowest link would take for all copies of a message, were they all to cross it."""
+    narrowest = min((link.bandwidth_mbit for link in network.links if link.bandwidth_mbit), default=float("inf"))
+    return core.most_copies(len(network.hosts)) * BITS_OF_A_COPY / narrowest / 1000
 
 
 def _draw_topology(random: Random, without: frozenset[str]) -> tuple[str, list[str]]:

@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from controller.__main__ import loopback
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
-from testbed import commands, run_commands, verdict_commands
+from testbed import commands, live_commands, run_commands, verdict_commands
 from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
 from testbed.terminal import errors
@@ -42,15 +42,16 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="./castbed", description="A Mininet testbed for reliable broadcast.", epilog=_EPILOG)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_runs(verbs)
+    _add_live(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
-    for name in ("demo", "run", "analyse", "campaign"):
+    for name in ("demo", "run", "up", "analyse", "campaign"):
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ("demo", "run", "doctor", "campaign"):
+    for name in ("demo", "run", "up", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
+    for name in ("demo", "run", "up", "status", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 
@@ -73,6 +74,28 @@ def _add_runs(verbs: _Verbs) -> None:
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
     analyse.set_defaults(call=run_commands.analyse)
+
+
+def _add_live(verbs: _Verbs) -> None:
+    up = verbs.add_parser("up", help="start a network with a stream of broadcasts, and break it by hand", epilog=_EPILOG)
+    up.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
+    up.add_argument("--protocol", default="cluster-tree", metavar="P", help="what the hosts run (default cluster-tree)")
+    up.add_argument("--name", default="", help="what to call it from other terminals (default: the topology's name)")
+    up.add_argument("--source", action="append", default=[], metavar="HOST", help="who broadcasts; several do it in turn")
+    up.add_argument("--interval", type=_time_ms, default=200.0, metavar="TIME", help="between two broadcasts (default 200ms)")
+    up.add_argument("--payload", type=int, default=256, metavar="BYTES", help="the size of a message (default 256)")
+    up.add_argument("--for", type=_time_ms, dest="lasts", metavar="TIME", help="no command line; end after this long")
+    up.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
+    up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
+    up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
+    up.set_defaults(call=live_commands.up)
+    fault = verbs.add_parser("fault", help="a verb on a network that is up: ./castbed fault fail s1 s2")
+    fault.add_argument("words", nargs="+", metavar="WORD", help="as in the command line of ./castbed up, whose help lists them")
+    fault.set_defaults(call=live_commands.fault)
+    status = verbs.add_parser("status", help="show the networks that are up")
+    status.set_defaults(call=live_commands.status)
+    for verb in (fault, status):
+        verb.add_argument("--name", default="", help="which network, if several are up")
 
 
 def _add_verdicts(verbs: _Verbs) -> None:

@@ -29,7 +29,7 @@ class Agents:
 
     def __init__(self, plan: Plan, setting: Setting) -> None:
         self._plan = plan
-        self._setting = setting
+        self.setting = setting
         self._pids: dict[str, int] = {}
         self.deaths: list[str] = []
         self._errors = Path(setting.private, "agents.stderr")
@@ -50,7 +50,7 @@ class Agents:
 
     def event_logs(self) -> list[tuple[str, Path]]:
         """The event log of every host."""
-        return [(host, self._setting.event_log(host)) for host in self._plan.network.hosts]
+        return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
 
     def broadcast(self, host: str, payload: bytes) -> None:
         """Have a host broadcast a message; a host that is down broadcasts nothing."""
@@ -85,7 +85,7 @@ class Agents:
         if host in self._pids:
             return
         if not keep_storage:
-            self._setting.storage(host).unlink(missing_ok=True)
+            self.setting.storage(host).unlink(missing_ok=True)
         self._start(host)
         self._wait_until(lambda: host in self._pids)
 
@@ -106,7 +106,7 @@ class Agents:
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters of every host, with what the kernel refused on its behalf since the agents started."""
         return {
-            host: read_counters(self._setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts
+            host: read_counters(self.setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts
         }
 
     def notice(self, wait_s: float = 0) -> None:
@@ -151,8 +151,8 @@ class Agents:
 
     def _launch(self) -> tuple["subprocess.Popen[bytes]", int, int]:
         namespaces = {host: str(self._plan.namespace_path(host)) for host in self._plan.network.hosts}
-        order = Path(self._setting.private, "agents.json")
-        order.write_bytes(msgspec.json.encode(LaunchOrder(self._setting, namespaces)))
+        order = Path(self.setting.private, "agents.json")
+        order.write_bytes(msgspec.json.encode(LaunchOrder(self.setting, namespaces)))
         with self._errors.open("wb") as errors:
             launcher = subprocess.Popen(
                 [*WITH_US, sys.executable, "-m", "hostagent.launcher", str(order)],
@@ -168,7 +168,7 @@ class Agents:
     def ask(self, host: str, request: Request) -> None:
         """Send a request to an agent; one that is down hears nothing."""
         try:
-            self._control.sendto(encode_request(request), str(self._setting.control(host)))
+            self._control.sendto(encode_request(request), str(self.setting.control(host)))
         except ConnectionRefusedError:
             self.notice()
 

@@ -36,7 +36,8 @@ class Captures:
 
     def __init__(self, plan: Plan, directory: Path, private: Path) -> None:
         directory.mkdir()
-        self._running = [_start(plan, directory, private, capture) for capture in planned(plan)]
+        self.planned = planned(plan)
+        self._running = [_start(plan, directory, private, capture) for capture in self.planned]
         self._wait_until_listening()
 
     def stop(self) -> tuple[Capture, ...]:
@@ -44,6 +45,12 @@ class Captures:
         for tcpdump in self._running:
             tcpdump.process.send_signal(signal.SIGINT)
         return tuple(_account(tcpdump) for tcpdump in self._running)
+
+    def flush(self) -> None:
+        """Have every capture write what it has taken so far to its file, in a moment."""
+        for tcpdump in self._running:
+            if tcpdump.process.poll() is None:
+                tcpdump.process.send_signal(signal.SIGUSR2)
 
     def kill(self) -> None:
         """End every capture that still runs; for the way out after an error."""

@@ -67,7 +67,8 @@ class Injector:
             (link.b, link.a): link for link in self._network.links
         }
         """The link that each direction is to be shaped as, by (from, to)."""
-        self._pulled: set[str] = set()
+        self.pulled: set[str] = set()
+        """The links that are down, by name."""
         self._due: list[tuple[float, Fault]] = []
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_crash(fault)])
         self._own = [fault for fault in faults if _is_own_crash(fault)]
@@ -100,14 +101,15 @@ class Injector:
         """Whether the event logs must be looked at often."""
         return bool(self._watch.waiting)
 
-    def inject(self, fault: Fault) -> None:
-        """Let a fault happen now, or step by step from now on."""
-        now = time.monotonic()
+    def inject(self, fault: Fault) -> list[FaultRecord]:
+        """Let a fault happen now, or step by step from now on; what has happened already."""
+        now, happened = time.monotonic(), []
         for offset_ms, step in steps(fault, self._network):
             if offset_ms:
                 self._due.append((now + offset_ms / 1000, step))
             else:
-                self._apply(step)
+                happened.append(self._apply(step))
+        return happened
 
     def unfired(self) -> list[Fault]:
         """The faults whose trigger never came."""
@@ -130,12 +132,12 @@ class Injector:
         now_ns = time.time_ns()
         self._write_down(fault, now_ns, now_ns)
 
-    def _apply(self, fault: Fault) -> None:
+    def _apply(self, fault: Fault) -> FaultRecord:
         asked_ns = time.time_ns()
         self._do(fault)
-        self._write_down(fault, asked_ns, time.time_ns())
+        return self._write_down(fault, asked_ns, time.time_ns())
 
-    def _write_down(self, fault: Fault, asked_ns: int, applied_ns: int) -> None:
+    def _write_down(self, fault: Fault, asked_ns: int, applied_ns: int) -> FaultRecord:
         record = FaultRecord(
             fault=name_of(fault),
             target=fault.target,
@@ -146,6 +148,7 @@ class Injector:
         )
         with self._log.open("ab") as log:
             log.write(msgspec.json.encode(record) + b"\n")
+        return record
 
     def _observe(self, fault: Fault) -> str:
         """What the machine shows of a fault. What it does not show in time spoils the run."""
@@ -161,7 +164,7 @@ class Injector:
             self.problems.append(f"the fault {name_of(fault)} {fault.target} was asked for, but {told}")
         return told
 
-    def _signs(self, fault: Fault) -> Iterator[tuple[str, str, str]]:
+    def _signs(self, fault: Fault) -> Iterator[tuple[str, str, str]]:  # noqa: C901 - one part for each kind of thing
         """What a fault changes, what is to be seen of it, and what should be."""
         plan, agents = self._emulation.plan, self._agents
         match fault:
@@ -176,6 +179,14 @@ class Injector:
                         # Whoever shaped it has read it back.
                         shape = described(self.current[source, target])
                         yield f"{source}->{target}", shape, shape
+            case vocabulary.Heal():
+                links = healed(fault, self._network)
+                mended = sum(self._is_as_built(link) for link in links)
+                yield (
+                    fault.target or f"{mended} links",
+                    "up, as built" if mended == len(links) else "not as built",
+                    "up, as built",
+                )
             case vocabulary.SwitchStop(switch=switch) | vocabulary.SwitchStart(switch=switch):
                 there = Path("/sys/class/net", plan.bridge(switch)).exists()
                 yield switch, "up" if there else "down", "up" if isinstance(fault, vocabulary.SwitchStart) else "down"
@@ -227,15 +238,20 @@ class Injector:
     def _set_link(self, link: Link, *, up: bool) -> None:
         """Take a link down or up at its end `a`; see testbed.captures for why that end."""
         shell.ip([f"link set {self._emulation.plan.end(link.a, link.b).interface} {'up' if up else 'down'}"])
-        (self._pulled.discard if up else self._pulled.add)(link.name)
+        (self.pulled.discard if up else self.pulled.add)(link.name)
 
     def _heal_links(self, links: list[Link]) -> None:
         for link in links:
-            if link.name in self._pulled:
+            if link.name in self.pulled:
                 self._set_link(link, up=True)
             for source, target in ((link.a, link.b), (link.b, link.a)):
                 if self.current[source, target] != link:
                     self._reshape(source, target, link)
+
+    def _is_as_built(self, link: Link) -> bool:
+        ways = (link.a, link.b), (link.b, link.a)
+        carriers = (_has_carrier(end.interface) for end in self._emulation.plan.ends(link))
+        return all(carriers) and all(self.current[way] == link for way in ways)
 
     def _change_link(self, fault: vocabulary.LinkChange) -> None:
         link = link_named(self._network, fault.link)

@@ -89,6 +89,16 @@ def clean() -> list[str]:
     return cleaned
 
 
+def is_alive(directory: Path) -> bool:
+    """Whether the run that owns a directory lives."""
+    with suppress(FileNotFoundError), (directory / "lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def unmake(record: Record) -> None:
     """Remove every object that the record names and that exists, and the processes inside its namespaces."""
     namespaces = [name for name in record.namespaces if Path("/run/netns", name).exists()]

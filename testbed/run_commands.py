@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
     ]
     run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
     spark = run_all(tasks, out, arguments.spark_master)
-    return _analyse([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
+    return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
 def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
@@ -62,7 +62,7 @@ def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkSt
         faults.refuse_impossible(task.scenario.faults, machine)
     errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
-    with _removed_on_failure(out):
+    with removed_on_failure(out):
         for task in tasks:
             with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
                 runner.run(task, machine, show, before_traffic=spark.wait)
@@ -73,7 +73,7 @@ def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> Sp
     doctor.require(out, mininet=False)
     errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
-    with _removed_on_failure(out):
+    with removed_on_failure(out):
         for task in tasks:
             with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
                 simulated.run(task, show)
@@ -95,10 +95,12 @@ def analyse(arguments: Namespace) -> int:
     directories = runs_in(arguments.runs)
     for directory in directories:
         load_run(directory)
-    return _analyse(directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json)
+    return analyse_runs(
+        directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json
+    )
 
 
-def _analyse(
+def analyse_runs(
     directories: Sequence[Path], spark: SparkStart, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
 ) -> int:
     """Analyse runs, and conclude from them what their scenario claims."""
@@ -152,7 +154,7 @@ def _directories(directory: Path, repeat: int) -> list[Path]:
 
 
 @contextmanager
-def _removed_on_failure(out: Path) -> Iterator[None]:
+def removed_on_failure(out: Path) -> Iterator[None]:
     """A run that does not finish leaves no half of a result; what was there before stays."""
     before = set(out.iterdir()) if out.is_dir() else None
     try:

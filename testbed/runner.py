@@ -17,6 +17,7 @@ import msgspec
 
 from analysis.results import Capture, LinkDrops, Run
 from hostagent.agent import Setting
+from hostagent.promises import Promise
 from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
 from scenarios import Scenario
@@ -155,7 +156,7 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
 def _play(stage: Stage, progress: Progress) -> None:
     """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
     scenario, workload = stage.task.scenario, stage.task.scenario.workload
-    timeline: list[tuple[float, Callable[[], None]]] = [
+    timeline: list[tuple[float, Callable[[], object]]] = [
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     for number, source, payload in scenario.broadcasts():
@@ -261,9 +262,16 @@ def described(task: Task) -> dict[str, Any]:
         "seed": task.seed,
         "settings": dict(task.settings),
         "parameters": msgspec.to_builtins(parameters),
-        "promise": core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms),
+        "promise": promise_of(task),
         "pack_ms": task.pack_ms,
     }
+
+
+def promise_of(task: Task) -> Promise:
+    """What the protocol promises with these parameters among these hosts."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms)
 
 
 def never_fired(faults: Iterable[Fault]) -> list[str]:

@@ -24,8 +24,15 @@ class EagerReliable(LinkedCore):
     name = "eager-reliable"
     number = 4
     summary = "everybody passes everything on to all: reliable whoever dies, for n (n - 1) packets"
-    assumes = "one host that delivered a message lives on, or comes back with its storage"
+    assumes = (
+        "one host that delivered a message lives on, or comes back with its storage; the links have room for n (n - 1) packets"
+    )
     beyond = frozenset({"restart-lost"})
+
+    @classmethod
+    def most_copies(cls, hosts: int) -> int:
+        """From each to each."""
+        return hosts * (hosts - 1)
 
     @classmethod
     def promise(cls, parameters: LinkParameters, hosts: int) -> Promise:

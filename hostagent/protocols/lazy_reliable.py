@@ -39,12 +39,19 @@ class LazyReliable(WatchfulCore):
     name = "lazy-reliable"
     number = 5
     summary = "what came from a host that seems to have failed is passed on to all: reliable, n - 1 packets if none fails"
-    assumes = "a host that fails for good is silent for longer than its time-out; wrong suspicions only cost packets"
+    assumes = (
+        "a host that fails for good is silent for longer than its time-out; a wrong suspicion costs packets, with room for them"
+    )
     beyond = frozenset({"restart-lost"})
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
         super().__init__(env, parameters)
         self.kept: dict[str, dict[int, Letter]] = {}
+
+    @classmethod
+    def most_copies(cls, hosts: int) -> int:
+        """From each to each."""
+        return hosts * (hosts - 1)
 
     @classmethod
     def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:

@@ -36,7 +36,9 @@ class Uniform(WatchfulCore):
     name = "uniform"
     number = 6
     summary = "a message is delivered when every host that is not suspected has passed it on: uniform, n (n - 1) packets"
-    assumes = "not all that have a message fail for good while a host that lacks it is suspected wrongly"
+    assumes = (
+        "not all that have a message fail for good while a host that lacks it is suspected wrongly; room for n (n - 1) packets"
+    )
     # With faults that make the detector err, a crash for good can be what the assumption excludes.
     beyond = frozenset({"restart-lost", "crash-for-good"})
 
@@ -44,6 +46,11 @@ class Uniform(WatchfulCore):
         super().__init__(env, parameters)
         self.pending: dict[MessageId, bytes] = {}
         self.acks: dict[MessageId, dict[str, None]] = {}
+
+    @classmethod
+    def most_copies(cls, hosts: int) -> int:
+        """From each to each."""
+        return hosts * (hosts - 1)
 
     @classmethod
     def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:

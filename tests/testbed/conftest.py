@@ -1,7 +1,5 @@
 """What the tests of the testbed share: the command line as users type it, and a look at what the machine holds."""
 
-import contextlib
-import fcntl
 import json
 import os
 import re
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed import doctor
-from testbed.record import STATE
+from testbed.record import STATE, is_alive
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -53,18 +51,9 @@ def objects() -> set[str]:
 def leftovers() -> set[str]:
     """Records of dead runs, and objects with a run's name that belong to no living run."""
     records = set(STATE.glob("*"))
-    living = {directory.name for directory in records if _is_locked(directory)}
+    living = {directory.name for directory in records if is_alive(directory)}
     dead = {directory.name for directory in records} - living
     return dead | {name for name in objects() if re.match("[a-z]{4}-", name) and name[:4] not in living}
-
-
-def _is_locked(directory: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError), (directory / "lock").open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 @pytest.fixture

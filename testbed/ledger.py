@@ -1,0 +1,190 @@
+"""The account of a network while it runs: what hosts say in their event logs and what the captures of expensive links hold so far."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis import pcap
+from analysis.results import Capture
+from hostagent.messages import Purpose
+from hostagent.wire import PORT
+from testbed.faults import described
+from testbed.logs import EventLogs
+from testbed.runner import Stage
+from topologies import Link
+
+_FILE_HEADER = 24
+PURPOSES = tuple(purpose.name.lower() for purpose in Purpose)
+
+
+class HostNow(msgspec.Struct, frozen=True):
+    """One host. `missing` counts the messages of all sources that it has not delivered yet."""
+
+    host: str
+    state: str
+    """`up`, `paused` or `crashed`."""
+    delivered: int
+    missing: int
+    parents: dict[str, str]
+    """Its parent in the tree of each source, where it has one."""
+
+
+class LinkNow(msgspec.Struct, frozen=True):
+    """One link between switches. `changes` says how it differs from what was built; `packets` has both ways of an expensive one."""
+
+    link: str
+    a: str
+    b: str
+    expensive: bool
+    up: bool
+    changes: str
+    packets: dict[str, dict[str, int]]
+    """For `a->b` and `b->a`, the packets seen by purpose."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that there is to see of a network at an instant."""
+
+    name: str
+    network: str
+    protocol: str
+    results: str
+    at_s: float
+    """Since the network was ready."""
+    interval_ms: float
+    """Between two messages of the stream; zero if there is none."""
+    broadcasts: dict[str, int]
+    """Messages so far, by source."""
+    expensive_packets: dict[str, int]
+    """Host-to-host packets that crossed at least one expensive link, by purpose."""
+    lower_bound: int
+    """Of those with data, per message: one for each cluster but that of the source."""
+    hosts: tuple[HostNow, ...]
+    links: tuple[LinkNow, ...]
+    clusters: tuple[tuple[str, ...], ...]
+    problems: tuple[str, ...]
+
+
+class Ledger:
+    """Keeps the account of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._network = stage.emulation.network
+        self._logs = EventLogs(stage.agents)
+        self._began = time.monotonic()
+        self._broadcasts: Counter[str] = Counter()
+        self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
+        self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
+        self._tails = [
+            _Tail(stage.task.output / capture.file, capture, stage.agents.setting.run)
+            for capture in stage.captures.planned
+            if self._network.link(capture.source, capture.target).expensive
+        ]
+        self._crossed: Counter[str] = Counter()
+        self._known: set[tuple[int, int]] = set()
+
+    def snapshot(self, name: str, interval_ms: float, problems: Iterable[str]) -> Snapshot:
+        """How things are."""
+        self._read()
+        task = self._stage.task
+        return Snapshot(
+            name=name,
+            network=self._network.name,
+            protocol=task.protocol,
+            results=str(task.output),
+            at_s=time.monotonic() - self._began,
+            interval_ms=interval_ms,
+            broadcasts=dict(self._broadcasts),
+            expensive_packets={purpose: self._crossed[purpose] for purpose in PURPOSES},
+            lower_bound=self._network.lower_bound,
+            hosts=tuple(map(self._host, self._network.hosts)),
+            links=tuple(self._link(link) for link in self._network.links if not self._is_access(link)),
+            clusters=self._network.clusters,
+            problems=tuple(problems),
+        )
+
+    def _read(self) -> None:
+        for host, event in self._logs.news():
+            match event.event:
+                case "broadcast":
+                    self._broadcasts[host] += 1
+                case "deliver":
+                    self._delivered[host].add((event.origin, event.sequence))
+                case "start":
+                    self._parents[host].clear()
+                case "parent":
+                    self._parents[host][event.details["source"]] = event.details["parent"]
+        self._stage.captures.flush()
+        for tail in self._tails:
+            for purpose, key in tail.news():
+                tail.packets[purpose] += 1
+                if key not in self._known:
+                    self._known.add(key)
+                    self._crossed[purpose] += 1
+
+    def _is_access(self, link: Link) -> bool:
+        return self._network.is_host(link.a) or self._network.is_host(link.b)
+
+    def _host(self, host: str) -> HostNow:
+        agents = self._stage.agents
+        state = "crashed" if host not in agents.running else "paused" if agents.stands_still(host) else "up"
+        delivered = self._delivered[host]
+        missing = sum(self._broadcasts.values()) - len(delivered)
+        parents = {source: parent for source, parent in self._parents[host].items() if parent}
+        return HostNow(host, state, len(delivered), missing, parents)
+
+    def _link(self, link: Link) -> LinkNow:
+        injector = self._stage.injector
+        ways = {(a, b): injector.current[a, b] for a, b in ((link.a, link.b), (link.b, link.a))}
+        changed = {f"{a}->{b}": described(now) for (a, b), now in ways.items() if now != link}
+        both = len(changed) == len(ways) and len(set(changed.values())) == 1
+        packets = {f"{tail.capture.source}->{tail.capture.target}": dict(tail.packets) for tail in self._tails_of(link)}
+        return LinkNow(
+            link=link.name,
+            a=link.a,
+            b=link.b,
+            expensive=link.expensive,
+            up=link.name not in injector.pulled,
+            changes=next(iter(changed.values())) if both else "; ".join(f"{way} {shape}" for way, shape in changed.items()),
+            packets=packets,
+        )
+
+    def _tails_of(self, link: Link) -> list["_Tail"]:
+        return [tail for tail in self._tails if {tail.capture.source, tail.capture.target} == {link.a, link.b}]
+
+
+class _Tail:
+    """The part of a capture that was not read yet."""
+
+    def __init__(self, path: Path, capture: Capture, run: int) -> None:
+        self.capture = capture
+        self._run = run
+        self.packets: Counter[str] = Counter()
+        self._path = path
+        self._read = _FILE_HEADER
+        self._header = b""
+
+    def news(self) -> Iterable[tuple[str, tuple[int, int]]]:
+        """The purpose of each new packet, and what tells it from every other: its sender and number."""
+        with self._path.open("rb") as file:
+            self._header = self._header or file.read(_FILE_HEADER)
+            file.seek(self._read)
+            data = np.frombuffer(self._header + file.read(), np.uint8)
+        found = pcap.index(data)
+        if not len(found.offsets):
+            return
+        last = int(found.offsets[-1])
+        # The length of what was kept of a packet is the third number before it.
+        kept = int(data[last : last + found.record.itemsize].view(found.record)["captured"][0])
+        self._read += last + found.record.itemsize + kept - _FILE_HEADER
+        datagrams = pcap.extract(data, found, slice(None), PORT, self._run)
+        header = datagrams.header[datagrams.ours]
+        yield from (
+            (PURPOSES[purpose], (int(sender), int(packet)))
+            for purpose, sender, packet in zip(header["purpose"], header["sender"], header["packet"], strict=True)
+        )

@@ -1,0 +1,134 @@
+"""up, fault, status and watch: a network that stays up, from its own command line and from other terminals."""
+
+import contextlib
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn, Self
+
+import msgspec
+
+from scenarios import Scenario, Variant, Workload
+from testbed import doctor, remote, runner, views
+from testbed.background import SparkStart
+from testbed.emulation import refuse_impossible
+from testbed.errors import CannotRun
+from testbed.live import Live
+from testbed.run_commands import analyse_runs, removed_on_failure
+from testbed.runner import Stage, promise_of
+from testbed.settings import choose, split_settings
+from testbed.status import HOLDS
+from testbed.terminal import Progress, errors, output, progress
+from topologies import find
+
+
+def up(arguments: Namespace) -> int:
+    """Bring a network up with agents and a stream of broadcasts, open the command line, and analyse it all when that ends."""
+    settings, parameters = split_settings(arguments.set)
+    if settings:
+        raise CannotRun(
+            f"--set {next(iter(settings))}: only parameters of the protocol are set here, as PROTOCOL.PARAMETER=VALUE"
+        )
+    workload = Workload(interval=arguments.interval, payload=arguments.payload)
+    scenario = Scenario(network=find(arguments.topology), sources=tuple(arguments.source), workload=workload)
+    (variant,) = choose([Variant(arguments.protocol, scenario, arguments.protocol)], (), parameters)
+    name = arguments.name or scenario.network.name.partition(":")[0]
+    if name in remote.running():
+        raise CannotRun(f"a network called {name!r} is up already: choose another name with --name")
+    out = arguments.out or Path("results", f"up-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    task = runner.Task(
+        *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
+        *(variant.label, arguments.pack),
+    )
+    machine = doctor.require(out)
+    refuse_impossible(scenario.network, machine)
+    errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
+    with removed_on_failure(out), _ended_by_sigterm():
+        shown = _Pausable(name)
+        with shown:
+            runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
+    return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
+
+
+def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable") -> None:
+    """Let people do what they like."""
+    private = Path(stage.agents.setting.private)
+    with Live(stage, name) as live, remote.serve(live, private), shown.paused():
+        if lasts_ms is None:
+            # Only now: importing it starts readline, which prints to terminals.
+            from testbed.cli import LiveCLI  # noqa: PLC0415
+
+            LiveCLI(stage.emulation.net, live)
+        else:
+            errors.print(f"{name} is up for {lasts_ms / 1000:g} s; Ctrl-C ends it earlier", soft_wrap=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                live.wait(lasts_ms / 1000)
+        with contextlib.suppress(KeyboardInterrupt), progress(name) as show:
+            show("waiting until everybody has everything", "(Ctrl-C: not any longer)")
+            live.settle(promise_of(stage.task).patience_ms / 1000)
+
+
+class _Pausable(Progress):
+    """Shows progress except while something else has the terminal."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._show = self._stack.enter_context(progress(self._prefix))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __call__(self, stage: str, detail: str = "") -> None:
+        self._show(stage, detail)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to the body."""
+        self._stack.close()
+        try:
+            yield
+        finally:
+            self._show = self._stack.enter_context(progress(self._prefix))
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Mininet's command line survives Ctrl-C, as it should; SIGTERM ends it."""
+
+    def end(*_: object) -> NoReturn:
+        raise SystemExit(130)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def fault(arguments: Namespace) -> int:
+    """A verb on a network that is up."""
+    told = remote.ask(remote.find(arguments.name), " ".join(arguments.words))
+    output.print(told.text, soft_wrap=True, markup=False)
+    return HOLDS
+
+
+def status(arguments: Namespace) -> int:
+    """How the networks that are up are doing: one in full, of several a line each."""
+    known = remote.running()
+    chosen = [remote.find(arguments.name)] if arguments.name or len(known) < 2 else list(known.values())
+    snapshots = [told.snapshot for told in (remote.ask(directory, remote.SNAPSHOT) for directory in chosen) if told.snapshot]
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(snapshots) + b"\n")
+    elif len(snapshots) == 1:
+        output.print(views.status(snapshots[0]), soft_wrap=True, markup=False)
+    else:
+        output.print(views.listing(snapshots), soft_wrap=True, markup=False)
+    return HOLDS

@@ -1,0 +1,100 @@
+"""Verbs from another terminal: each network that is up listens on a socket in its private directory.
+
+A request is one line of text, the answer one JSON object; then the connection ends.
+"""
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import AF_UNIX, SOCK_STREAM, socket
+
+import msgspec
+
+from scenarios.faults import FaultError
+from testbed import record
+from testbed.errors import CannotRun
+from testbed.ledger import Snapshot
+from testbed.live import Live
+
+SOCKET = "live.socket"
+NAME = "live.name"
+# A request that begins like this wants no verb done.
+SNAPSHOT = "snapshot"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a verb said, or why it was refused."""
+
+    text: str = ""
+    refused: str = ""
+    snapshot: Snapshot | None = None
+
+
+def answer(live: Live, line: str) -> Answer:
+    """Do what a line says."""
+    try:
+        if line == SNAPSHOT:
+            return Answer(snapshot=live.snapshot())
+        return Answer(text=live.do(line))
+    except (FaultError, CannotRun) as refusal:
+        return Answer(refused=str(refusal))
+
+
+@contextmanager
+def serve(live: Live, private: Path) -> Iterator[None]:
+    """Listen for as long as the body runs. The directory is for its owner only, and so is the socket."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = self.rfile.readline().decode().strip()
+            self.wfile.write(msgspec.json.encode(answer(live, line)))
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+
+    (private / NAME).write_text(live.name)
+    with Server(str(private / SOCKET), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="castbed-remote", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def running() -> dict[str, Path]:
+    """The networks that are up, by name, each with its directory."""
+    directories = (path.parent for path in sorted(record.STATE.glob(f"*/{SOCKET}")) if record.is_alive(path.parent))
+    return {(directory / NAME).read_text(): directory for directory in directories}
+
+
+def find(name: str) -> Path:
+    """The directory of the network of a name, or of the only one that is up."""
+    known = running()
+    if not known:
+        raise CannotRun("no network is up: start one with ./castbed up TOPOLOGY in another terminal")
+    if not name and len(known) > 1:
+        raise CannotRun(f"several networks are up: choose one with --name, from {', '.join(known)}")
+    if name and name not in known:
+        raise CannotRun(f"no network {name!r} is up: there is {', '.join(known)}")
+    return known[name] if name else next(iter(known.values()))
+
+
+def ask(directory: Path, line: str) -> Answer:
+    """Send a line to a network and wait for its answer."""
+    with socket(AF_UNIX, SOCK_STREAM) as connection:
+        try:
+            connection.connect(str(directory / SOCKET))
+            connection.sendall(line.replace("\n", " ").encode() + b"\n")
+            heard = b"".join(iter(lambda: connection.recv(65536), b""))
+        except (ConnectionError, FileNotFoundError):
+            heard = b""
+    if not heard:
+        raise CannotRun("the network has ended")
+    told = msgspec.json.decode(heard, type=Answer)
+    if told.refused:
+        raise CannotRun(told.refused)
+    return told
