@@ -5,15 +5,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from analysis.errors import AnalysisError
-from controller.__main__ import loopback
+from controller.address import loopback
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
-from testbed import commands, live_commands, run_commands, verdict_commands
 from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
 from testbed.terminal import errors
@@ -51,18 +51,32 @@ def parser() -> argparse.ArgumentParser:
         )
     for name in ("demo", "run", "up", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "up", "status", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
+    for name in (
+        "demo",
+        "run",
+        "up",
+        "status",
+        "watch",
+        "analyse",
+        "check",
+        "tree",
+        "campaign",
+        "list",
+        "doctor",
+        "topology",
+        "routes",
+    ):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 
 
 def _add_runs(verbs: _Verbs) -> None:
     demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts", epilog=_EPILOG)
-    demo.set_defaults(call=run_commands.demo)
+    demo.set_defaults(call=_later("run_commands.demo"))
     run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
-    run.set_defaults(call=run_commands.run)
+    run.set_defaults(call=_later("run_commands.run"))
     for verb in (demo, run):
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
@@ -73,7 +87,7 @@ def _add_runs(verbs: _Verbs) -> None:
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
-    analyse.set_defaults(call=run_commands.analyse)
+    analyse.set_defaults(call=_later("run_commands.analyse"))
 
 
 def _add_live(verbs: _Verbs) -> None:
@@ -88,20 +102,23 @@ def _add_live(verbs: _Verbs) -> None:
     up.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
     up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
-    up.set_defaults(call=live_commands.up)
+    up.set_defaults(call=_later("live_commands.up"))
     fault = verbs.add_parser("fault", help="a verb on a network that is up: ./castbed fault fail s1 s2")
     fault.add_argument("words", nargs="+", metavar="WORD", help="as in the command line of ./castbed up, whose help lists them")
-    fault.set_defaults(call=live_commands.fault)
+    fault.set_defaults(call=_later("remote_commands.fault"))
     status = verbs.add_parser("status", help="show the networks that are up")
-    status.set_defaults(call=live_commands.status)
-    for verb in (fault, status):
+    status.set_defaults(call=_later("remote_commands.status"))
+    watch = verbs.add_parser("watch", help="a live view of a network that is up, until it ends or Ctrl-C")
+    watch.add_argument("--every", type=_time_ms, default=1000.0, metavar="TIME", help="how often (default 1s)")
+    watch.set_defaults(call=_later("remote_commands.watch"))
+    for verb in (fault, status, watch):
         verb.add_argument("--name", default="", help="which network, if several are up")
 
 
 def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
-    check.set_defaults(call=verdict_commands.check)
+    check.set_defaults(call=_later("verdict_commands.check"))
     tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
     tree.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
@@ -113,7 +130,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
         metavar="TIME",
         help="such as 3s, since the first broadcast (default: the end)",
     )
-    tree.set_defaults(call=verdict_commands.tree)
+    tree.set_defaults(call=_later("verdict_commands.tree"))
     campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
@@ -121,29 +138,40 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     campaign.add_argument("--jobs", type=_positive, metavar="J", help="how many at a time (default: as many as there are cores)")
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
-    campaign.set_defaults(call=verdict_commands.campaign)
+    campaign.set_defaults(call=_later("verdict_commands.campaign"))
 
 
 def _add_looks(verbs: _Verbs) -> None:
     for name, call, text in (
-        ("list", commands.list_all, "show scenarios, protocols and topologies"),
-        ("doctor", commands.examine, "show what this machine can do, and what is missing"),
-        ("clean", commands.clean, "remove what killed runs left behind, and nothing else"),
+        ("list", "list_all", "show scenarios, protocols and topologies"),
+        ("doctor", "examine", "show what this machine can do, and what is missing"),
+        ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):
-        verbs.add_parser(name, help=text).set_defaults(call=call)
+        verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.{call}"))
     topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
     topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
-    topology.set_defaults(call=commands.topology)
+    topology.set_defaults(call=_later("commands.topology"))
     routes = verbs.add_parser("routes", help="show the flows and paths that the controller would install")
-    routes.set_defaults(call=commands.routes)
+    routes.set_defaults(call=_later("commands.routes"))
     controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
     controller.add_argument("--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT")
-    controller.set_defaults(call=commands.controller)
+    controller.set_defaults(call=_later("commands.controller"))
     for verb in (topology, routes, controller):
         verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
     test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
     test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
-    test.set_defaults(call=commands.test)
+    test.set_defaults(call=_later("commands.test"))
+
+
+def _later(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command that is imported when it is called: a verb from another terminal should not wait for Mininet and Ryu."""
+    module, _, function = name.partition(".")
+
+    def call(arguments: argparse.Namespace) -> int:
+        status: int = getattr(import_module(f"testbed.{module}"), function)(arguments)
+        return status
+
+    return call
 
 
 def _positive(text: str) -> int:

@@ -6,9 +6,10 @@ event of the same host, such as dying between two datagrams, is left to the agen
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -282,17 +283,19 @@ class Injector:
                 self.dropped[pair] = self.dropped.get(pair, Drops()) + drops - Drops(overrun=drops.overrun)
 
 
-def described(link: Link) -> str:
-    """How a link is shaped, in words."""
-    parts = [
-        format_bandwidth(link.bandwidth_mbit) if link.bandwidth_mbit else "",
-        f"delay {format_time(link.delay_ms)}" if link.delay_ms else "",
-        f"jitter {format_time(link.jitter_ms)}" if link.jitter_ms else "",
-        f"duplicate {format_share(link.duplicate)}" if link.duplicate else "",
-        f"reorder {format_share(link.reorder)}" if link.reorder else "",
-        f"loss {format_share(link.loss)}",
-    ]
-    return ", ".join(filter(None, parts))
+def described(link: Link, built: Link | None = None) -> str:
+    """How a link is shaped, in words: all of it, or what differs from how it was built."""
+    words: dict[str, Callable[[Any], str]] = {
+        "bandwidth_mbit": format_bandwidth,
+        "delay_ms": lambda value: f"delay {format_time(value)}",
+        "jitter_ms": lambda value: f"jitter {format_time(value)}",
+        "loss": lambda value: f"loss {format_share(value)}",
+        "duplicate": lambda value: f"duplicate {format_share(value)}",
+        "reorder": lambda value: f"reorder {format_share(value)}",
+    }
+    now = {name: getattr(link, name) for name in words}
+    told = {name: value for name, value in now.items() if (value != getattr(built, name) if built else value or name == "loss")}
+    return ", ".join(words[name](value) for name, value in told.items() if value is not None)
 
 
 def _has_carrier(interface: str) -> bool:

@@ -12,8 +12,9 @@ from scenarios.faults import AnyFault, FaultError, check
 from testbed import verbs
 from testbed.errors import CannotRun
 from testbed.faults import refuse_impossible
-from testbed.ledger import Ledger, Snapshot
+from testbed.ledger import Ledger
 from testbed.runner import Stage
+from testbed.snapshot import Snapshot
 from topologies import Link, Network
 
 # How long a verb may have to wait for the watch.
@@ -75,7 +76,7 @@ class Live:
         check([fault], self.network, timed=False)
         refuse_impossible((fault,), self._stage.machine)
         happened = self._stage.injector.inject(fault)
-        return "\n".join(f"{record.fault} {record.target}: {record.observed or 'done'}" for record in happened)
+        return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
 
     def broadcast(self, host: str, payload: bytes) -> None:
         """Have a host broadcast."""

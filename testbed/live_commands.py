@@ -1,8 +1,7 @@
-"""up, fault, status and watch: a network that stays up, from its own command line and from other terminals."""
+"""up: a network that stays up until its command line ends."""
 
 import contextlib
 import signal
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,10 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn, Self
 
-import msgspec
-
 from scenarios import Scenario, Variant, Workload
-from testbed import doctor, remote, runner, views
+from testbed import doctor, remote, runner
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
@@ -21,8 +18,7 @@ from testbed.live import Live
 from testbed.run_commands import analyse_runs, removed_on_failure
 from testbed.runner import Stage, promise_of
 from testbed.settings import choose, split_settings
-from testbed.status import HOLDS
-from testbed.terminal import Progress, errors, output, progress
+from testbed.terminal import Progress, errors, progress
 from topologies import find
 
 
@@ -111,24 +107,3 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def fault(arguments: Namespace) -> int:
-    """A verb on a network that is up."""
-    told = remote.ask(remote.find(arguments.name), " ".join(arguments.words))
-    output.print(told.text, soft_wrap=True, markup=False)
-    return HOLDS
-
-
-def status(arguments: Namespace) -> int:
-    """How the networks that are up are doing: one in full, of several a line each."""
-    known = remote.running()
-    chosen = [remote.find(arguments.name)] if arguments.name or len(known) < 2 else list(known.values())
-    snapshots = [told.snapshot for told in (remote.ask(directory, remote.SNAPSHOT) for directory in chosen) if told.snapshot]
-    if arguments.json:
-        sys.stdout.buffer.write(msgspec.json.encode(snapshots) + b"\n")
-    elif len(snapshots) == 1:
-        output.print(views.status(snapshots[0]), soft_wrap=True, markup=False)
-    else:
-        output.print(views.listing(snapshots), soft_wrap=True, markup=False)
-    return HOLDS

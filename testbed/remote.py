@@ -9,19 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socket
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from scenarios.faults import FaultError
 from testbed import record
 from testbed.errors import CannotRun
-from testbed.ledger import Snapshot
-from testbed.live import Live
+from testbed.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from testbed.live import Live
 
 SOCKET = "live.socket"
 NAME = "live.name"
 # A request that begins like this wants no verb done.
 SNAPSHOT = "snapshot"
+
+
+class Ended(CannotRun):
+    """The network is no longer up."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -32,7 +39,7 @@ class Answer(msgspec.Struct, frozen=True):
     snapshot: Snapshot | None = None
 
 
-def answer(live: Live, line: str) -> Answer:
+def answer(live: "Live", line: str) -> Answer:
     """Do what a line says."""
     try:
         if line == SNAPSHOT:
@@ -43,7 +50,7 @@ def answer(live: Live, line: str) -> Answer:
 
 
 @contextmanager
-def serve(live: Live, private: Path) -> Iterator[None]:
+def serve(live: "Live", private: Path) -> Iterator[None]:
     """Listen for as long as the body runs. The directory is for its owner only, and so is the socket."""
 
     class Handler(socketserver.StreamRequestHandler):
@@ -83,6 +90,14 @@ def find(name: str) -> Path:
     return known[name] if name else next(iter(known.values()))
 
 
+def snapshot(directory: Path) -> Snapshot:
+    """How a network is doing."""
+    now = ask(directory, SNAPSHOT).snapshot
+    if now is None:
+        raise Ended("the network has ended")
+    return now
+
+
 def ask(directory: Path, line: str) -> Answer:
     """Send a line to a network and wait for its answer."""
     with socket(AF_UNIX, SOCK_STREAM) as connection:
@@ -93,7 +108,7 @@ def ask(directory: Path, line: str) -> Answer:
         except (ConnectionError, FileNotFoundError):
             heard = b""
     if not heard:
-        raise CannotRun("the network has ended")
+        raise Ended("the network has ended")
     told = msgspec.json.decode(heard, type=Answer)
     if told.refused:
         raise CannotRun(told.refused)

@@ -2,16 +2,18 @@
 
 import io
 from collections.abc import Sequence
+from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.tree import Tree
 
 from scenarios.faults import FaultError
-from testbed.ledger import PURPOSES, HostNow, LinkNow, Snapshot
+from testbed.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
 
 WIDTH = 80
+Row = TypeVar("Row")
 
 
 def text(*parts: RenderableType) -> str:
@@ -133,6 +135,56 @@ def table_of(*headings: str, title: str = "") -> Table:
     return table
 
 
-def listing(names: Sequence[Snapshot]) -> str:
-    """Several networks, a line each."""
-    return "\n".join(map(headline, names))
+def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
+    """The whole network on one screen. Where there are more hosts or links than lines, those in trouble come first."""
+    lines = max(1, height - 6 - len(now.problems[-2:]))
+    hosts = sorted(now.hosts, key=lambda host: (host.state == "up", host.missing == 0))
+    links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
+    busy = table_of("link", "", "/s", "changed to")
+    busy.columns[2].justify = "right"
+    earlier = {link.link: link for link in before.links}
+    for link in _first(links, now.links, lines):
+        state = "[bold red]DOWN[/]" if not link.up else "expensive" if link.expensive else "cheap"
+        per_s = _per_second(packets_on(link) - packets_on(earlier[link.link]), before, now) if link.expensive else ""
+        busy.add_row(link.link, state, per_s, link.changes)
+    people = table_of("host", "", "has", "lacks", "parent")
+    for column in (2, 3):
+        people.columns[column].justify = "right"
+    for host in _first(hosts, now.hosts, lines):
+        state = "" if host.state == "up" else f"[bold red]{host.state}[/]"
+        people.add_row(host.host, state, str(host.delivered), str(host.missing or ""), parents_of(host))
+    both = Table.grid(padding=(0, 3))
+    both.add_row(people, busy)
+    more = len(now.hosts) - lines, len(now.links) - lines
+    left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
+    problems = (f"[bold red]{problem[: width - 1]}[/]" for problem in now.problems[-2:])
+    return Group(headline(now)[:width], _cost_line(before, now)[:width], "", both, left_out, *problems)
+
+
+def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Sequence[Row]:
+    """All rows in their own order if there is room, else those that come first when sorted."""
+    return rows if len(rows) <= lines else sorted_rows[:lines]
+
+
+def line(before: Snapshot, now: Snapshot) -> str:
+    """The network in one line, for a file or a pipe."""
+    troubles = [
+        *(f"{host.host} {host.state}" for host in now.hosts if host.state != "up"),
+        *(f"{host.host} lacks {host.missing}" for host in now.hosts if host.state == "up" and host.missing),
+        *(f"{link.link} down" for link in now.links if not link.up),
+        *(f"{link.link} {link.changes}" for link in now.links if link.changes),
+        *now.problems,
+    ]
+    return f"{headline(now)}; {_cost_line(before, now)}; {', '.join(troubles) or 'all is well'}"
+
+
+def _cost_line(before: Snapshot, now: Snapshot) -> str:
+    messages, packets = sum(now.broadcasts.values()), sum(now.expensive_packets.values())
+    news = {purpose: now.expensive_packets[purpose] - before.expensive_packets[purpose] for purpose in PURPOSES}
+    rates = ", ".join(f"{purpose} {_per_second(count, before, now)}" for purpose, count in news.items())
+    each = f"{packets / messages:.2f} a message, at least {now.lower_bound}" if messages else f"{packets}"
+    return f"expensive packets: {each}; per s: {rates}"
+
+
+def _per_second(count: int, before: Snapshot, now: Snapshot) -> str:
+    return f"{count / max(now.at_s - before.at_s, 0.001):.0f}" if count else "0"

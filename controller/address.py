@@ -1,0 +1,20 @@
+"""Where a controller may listen."""
+
+import argparse
+from ipaddress import AddressValueError, IPv4Address
+
+
+def loopback(text: str) -> tuple[str, int]:
+    """The address to listen at, which must not be reachable from other machines."""
+    host, _, port = text.rpartition(":")
+    try:
+        address, number = IPv4Address(host), int(port)
+    except (AddressValueError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 127.0.0.1:PORT") from None
+    if not address.is_loopback:
+        raise argparse.ArgumentTypeError(
+            f"{host} is open to other machines: listen at an address in 127.0.0.0/8, such as 127.0.0.1"
+        )
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{port} is not a port: choose one from 0 (any free one) to 65535")
+    return host, number
