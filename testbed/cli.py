@@ -78,6 +78,10 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
             sys.stdout.write(f"{told.text}\n")
             sys.stdout.flush()
 
+    def completenames(self, text: str, *ignored: Any) -> list[str]:
+        """The verbs that begin like this."""
+        return _with_space(super().completenames(text, *ignored))
+
     def candidates(self, verb: Verb, line: str) -> Iterable[str]:
         """What the word after these may be."""
         before = line.split()[1:] if line.endswith(" ") else line.split()[1:-1]
@@ -97,13 +101,18 @@ def completions(network: Network, verb: Verb, before: list[str]) -> Iterable[str
     return ()
 
 
+def _with_space(found: list[str]) -> list[str]:
+    """What is certain needs nothing more before the next word."""
+    return [f"{found[0]} "] if len(found) == 1 else found
+
+
 def _doer(name: str) -> Callable[[LiveCLI, str], None]:
     return lambda cli, rest: cli.act(f"{name} {rest}")
 
 
 def _completer(verb: Verb) -> Callable[[LiveCLI, str, str, int, int], list[str]]:
     def complete(cli: LiveCLI, begun: str, line: str, _start: int, end: int) -> list[str]:
-        return [name for name in cli.candidates(verb, line[:end]) if name.startswith(begun)]
+        return _with_space([name for name in cli.candidates(verb, line[:end]) if name.startswith(begun)])
 
     return complete
 

@@ -72,11 +72,11 @@ def packets_on(link: LinkNow) -> int:
 
 def tree(now: Snapshot, source: str = "") -> str:
     """The parent graph of each source, or of one."""
+    if source and source not in {host.host for host in now.hosts}:
+        raise FaultError(f"there is no host {source!r}")
     known = [name for name in dict.fromkeys(s for host in now.hosts for s in host.parents) if source in {"", name}]
     if not known:
         return f"no host has a parent{f' in the tree of {source}' if source else ''}: {now.protocol} has made no tree yet, or makes none"
-    if source and source not in {host.host for host in now.hosts}:
-        raise FaultError(f"there is no host {source!r}")
     return text(*(tree_of(now, name) for name in known))
 
 
