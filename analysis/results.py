@@ -3,6 +3,7 @@
 Both engines write it through these types and the analysis reads it through them, so there is one description of a run.
 
     run.json            Run
+    scenario.json       what was asked, in the format of scenarios.scenario
     network.json        the network as built, in the format of topologies.files
     faults.jsonl        one Fault a line
     controller.jsonl    the controller's own log

@@ -44,13 +44,13 @@ def parser() -> argparse.ArgumentParser:
     _add_runs(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
-    for name in ("demo", "run", "analyse", "campaign"):
+    for name in ("demo", "run", "replay", "analyse", "campaign"):
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ("demo", "run", "doctor", "campaign"):
+    for name in ("demo", "run", "replay", "doctor", "campaign"):
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in ("demo", "run", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
+    for name in ("demo", "run", "replay", "analyse", "check", "tree", "campaign", "list", "doctor", "topology", "routes"):
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 
@@ -69,6 +69,11 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
+    replay = verbs.add_parser("replay", help="run recorded runs again, as they were asked for", epilog=_EPILOG)
+    replay.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
+    replay.add_argument("--seed", type=int, metavar="N", help="another seed; of several runs, that of the lowest")
+    replay.set_defaults(call=run_commands.replay)
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")

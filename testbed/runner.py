@@ -21,6 +21,7 @@ from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
 from scenarios import Scenario
 from scenarios.faults import Fault, name_of
+from scenarios.scenario import dump as dump_scenario
 from testbed import record, shaping
 from testbed.agents import Agents
 from testbed.captures import Captures
@@ -126,22 +127,20 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
 
 def _play(scenario: Scenario, emulation: Emulation, agents: Agents, injector: Injector, progress: Progress) -> None:
     """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
-    workload = scenario.workload
     timeline: list[tuple[float, Callable[[], None]]] = [
         (fault.at_ms, partial(injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
-    for number, source, payload in scenario.broadcasts():
-        detail = f"{number + 1} of {workload.messages}"
-        timeline.append(
-            (number * workload.interval, partial(_broadcast, agents, source, payload, partial(progress, "broadcasting", detail)))
-        )
+    broadcasts = list(scenario.broadcasts())
+    for number, (at_ms, source, payload) in enumerate(broadcasts, start=1):
+        show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
+        timeline.append((at_ms, partial(_broadcast, agents, source, payload, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
     for at_ms, action in timeline:
         _sleep_until(start + at_ms / 1000, agents, emulation, injector)
         action()
     progress("letting it settle")
-    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, agents, emulation, injector)
+    _sleep_until(start + scenario.ends_ms / 1000, agents, emulation, injector)
 
 
 def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
@@ -180,7 +179,7 @@ def _drops_since(
 
 
 def make_output(task: Task) -> None:
-    """Make the result directory of a task, with the network in it."""
+    """Make the result directory of a task, with what is asked in it."""
     try:
         task.output.mkdir(parents=True)
         (task.output / "events").mkdir()
@@ -189,6 +188,7 @@ def make_output(task: Task) -> None:
     except OSError as error:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
     files.dump(task.scenario.network, task.output / "network.json")
+    dump_scenario(task.scenario, task.output / "scenario.json")
 
 
 def write_record(run_record: Run, output: Path) -> None:

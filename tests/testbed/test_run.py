@@ -68,7 +68,7 @@ def test_a_run_leaves_what_the_architecture_says(demo):
     for protocol in ("best-effort", "basic"):
         names = {path.name for path in (out / protocol).iterdir()}
         assert names == {
-            *("run.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json", "summary.json"),
+            *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json", "summary.json"),
             *("events", "captures", "tables", "plots"),
         }
     assert {path.name for path in (out / "plots").iterdir()} >= {"cost.png", "cost.svg", "delays.png", "delays.svg"}
