@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from controller.__main__ import loopback
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
-from testbed import commands, run_commands, verdict_commands
+from testbed import commands, run_commands, sharing, verdict_commands
 from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
 from testbed.terminal import errors
@@ -27,6 +27,8 @@ _PACK = (
     "messages to the same host share a datagram: off, or those that leave together (0ms, the default), "
     "or those of so long, such as 25ms: then a host sends another at most that often, unless a datagram is full"
 )
+
+_RUN = "the directory of a run, or of several, or an archive of them"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,22 +72,26 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
     replay = verbs.add_parser("replay", help="run recorded runs again, as they were asked for", epilog=_EPILOG)
-    replay.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
     replay.add_argument("--seed", type=int, metavar="N", help="another seed; of several runs, that of the lowest")
     replay.set_defaults(call=run_commands.replay)
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
-    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
     analyse.set_defaults(call=run_commands.analyse)
+    export = verbs.add_parser("export", help="pack runs into one file that others can analyse, without root")
+    export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
+    export.set_defaults(call=sharing.export)
 
 
 def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
-    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     check.set_defaults(call=verdict_commands.check)
     tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
-    tree.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    tree.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
     tree.add_argument(
         "--at",

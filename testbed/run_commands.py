@@ -23,6 +23,7 @@ from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
 from testbed.settings import choose, split_settings
+from testbed.sharing import opened
 from testbed.status import status_of
 from testbed.terminal import errors, output, progress
 
@@ -57,15 +58,14 @@ def run(arguments: Namespace) -> int:
 
 def replay(arguments: Namespace) -> int:
     """Run recorded runs again: what was asked of each, with its protocol, parameters, packing and seed."""
-    runs = [load_run(directory) for directory in runs_in([arguments.run])]
-    name = _the_same(arguments.run, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
-    engine = arguments.on or _the_same(
-        arguments.run, "engines", {recorded.run.engine for recorded in runs}, "choose one with --on"
-    )
+    place = opened(arguments.run)
+    runs = [load_run(directory) for directory in runs_in([place])]
+    name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
+    engine = arguments.on or _the_same(place, "engines", {recorded.run.engine for recorded in runs}, "choose one with --on")
     out = arguments.out or _new_results(f"{Path(name).name}-replay")
     # Runs that were repeated with seeds N, N+1, ... are so again.
     shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
-    tasks = [_again(recorded, arguments.run, out, shift) for recorded in runs]
+    tasks = [_again(recorded, place, out, shift) for recorded in runs]
     definition = catalogue.find(name) if name in catalogue.names() else None
     return _run_all(tasks, engine, out, definition, arguments)
 
@@ -148,10 +148,11 @@ def demo(arguments: Namespace) -> int:
 
 def analyse(arguments: Namespace) -> int:
     """Analyse runs that were made before, here or elsewhere; needs no root."""
-    directories = runs_in(arguments.runs)
+    places = [opened(place) for place in arguments.runs]
+    directories = runs_in(places)
     for directory in directories:
         load_run(directory)
-    return _analyse(directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json)
+    return _analyse(directories, SparkStart(arguments.spark_master), arguments.out or places[0], as_json=arguments.json)
 
 
 def _analyse(
