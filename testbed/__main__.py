@@ -116,6 +116,7 @@ def _add_looks(verbs: _Verbs) -> None:
     for name, call, text in (
         ("list", commands.list_all, "show scenarios, protocols and topologies"),
         ("doctor", commands.examine, "show what this machine can do, and what is missing"),
+        ("dissector", commands.dissector, "print a dissector for Wireshark: ./castbed dissector > castbed.lua"),
         ("clean", commands.clean, "remove what killed runs left behind, and nothing else"),
     ):
         verbs.add_parser(name, help=text).set_defaults(call=call)
