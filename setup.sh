@@ -15,10 +15,10 @@ stamp=$venv/castbed-stamp
 python=/usr/bin/python3
 os_release=${CASTBED_OS_RELEASE:-/etc/os-release}
 
-# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip.
+# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip; tshark is for the tests of the dissector.
 packages=(
     mininet openvswitch-switch tcpdump ethtool iproute2 iputils-ping
-    net-tools procps psmisc kmod python3-venv ca-certificates
+    net-tools procps psmisc kmod python3-venv ca-certificates tshark
 )
 
 say() { echo "castbed set-up: $*"; }

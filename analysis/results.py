@@ -3,6 +3,7 @@
 Both engines write it through these types and the analysis reads it through them, so there is one description of a run.
 
     run.json            Run
+    scenario.json       what was asked, in the format of scenarios.scenario
     network.json        the network as built, in the format of topologies.files
     faults.jsonl        one Fault a line
     controller.jsonl    the controller's own log
@@ -20,6 +21,18 @@ from hostagent.promises import Promise
 
 CROSSINGS = "crossings.parquet"
 """Where the simulator, which has no captures, puts every packet on every link: the columns of the packets table."""
+
+ANALYSED = frozenset(("tables", "summary.json", "plots", "claims.json"))
+"""What the analysis makes, and can make again."""
+RUN_FILES = frozenset(
+    (
+        *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json"),
+        *("events", "captures", CROSSINGS, "tables", "summary.json", "plots"),
+    )
+)
+"""Every file and folder of a run."""
+BESIDE_RUNS = frozenset(("plots", "claims.json"))
+"""What lies beside the directories of several runs."""
 
 
 class Capture(msgspec.Struct, frozen=True):

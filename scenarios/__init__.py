@@ -1,5 +1,5 @@
 """The experiments: small scripts to read, run and copy."""
 
-from scenarios.scenario import Bandwidth, Scenario, ScenarioError, Share, Time, Variant, Workload, pulled
+from scenarios.scenario import Bandwidth, Broadcast, Scenario, ScenarioError, Share, Time, Variant, Workload, pulled
 
-__all__ = ["Bandwidth", "Scenario", "ScenarioError", "Share", "Time", "Variant", "Workload", "pulled"]
+__all__ = ["Bandwidth", "Broadcast", "Scenario", "ScenarioError", "Share", "Time", "Variant", "Workload", "pulled"]

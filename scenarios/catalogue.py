@@ -142,6 +142,8 @@ def _variants(result: Any) -> Iterable[Variant]:
 
 
 def _with(scenario: Scenario, workload: Mapping[str, Any]) -> Scenario:
+    if scenario.script is not None and (useless := [key for key in workload if key != "settle"]):
+        raise ScenarioError(f"{useless[0]} cannot be set: each of its broadcasts has its own time and size")
     return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
 
 

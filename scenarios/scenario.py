@@ -1,11 +1,15 @@
-"""What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle."""
+"""What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle; and how a run keeps it."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
-from scenarios.faults import Fault, FaultError, LinkDown, LinkUp, check, steps
+import msgspec
+
+from scenarios.faults import AnyFault, Fault, FaultError, LinkDown, LinkUp, check, steps
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
@@ -41,24 +45,48 @@ class Workload:
             raise ScenarioError(f"messages={self.messages}: there must be at least one")
         if self.interval <= 0:
             raise ScenarioError("interval must be above zero")
-        if not 0 <= self.payload <= LARGEST_MESSAGE:
-            raise ScenarioError(f"payload={self.payload}: a message has 0 to {LARGEST_MESSAGE} bytes, to fit into one packet")
+        _check_payload(self.payload)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broadcast:
+    """One broadcast of a script."""
+
+    at_ms: float
+    source: str
+    payload: int = 256
+    """Bytes of the message."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.at_ms < math.inf:
+            raise ScenarioError(f"a broadcast of {self.source} at {self.at_ms:g} ms: give the milliseconds since the start")
+        _check_payload(self.payload)
+
+
+def _check_payload(size: int) -> None:
+    if not 0 <= size <= LARGEST_MESSAGE:
+        raise ScenarioError(f"payload={size}: a message has 0 to {LARGEST_MESSAGE} bytes, to fit into one packet")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One experiment, the same for every protocol. The sources broadcast in turn; by default the first host is the source."""
+    """One experiment, the same for every protocol. The sources broadcast in turn; by default the first host is the source.
+
+    With a `script`, exactly the broadcasts in it are made, and of the workload only `settle` counts.
+    """
 
     network: Network
     protocols: tuple[str, ...] = ("best-effort", "cluster-tree")
     sources: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     workload: Workload = Workload()
+    script: tuple[Broadcast, ...] | None = None
 
     def __post_init__(self) -> None:
+        scripted = tuple(dict.fromkeys(broadcast.source for broadcast in self.script or ()))
         if not self.sources:
-            object.__setattr__(self, "sources", self.network.hosts[:1])
-        for source in self.sources:
+            object.__setattr__(self, "sources", scripted or self.network.hosts[:1])
+        for source in (*self.sources, *scripted):
             if not self.network.is_host(source):
                 raise ScenarioError(f"source {source!r} is not a host of network {self.network.name!r}")
         try:
@@ -72,15 +100,23 @@ class Scenario:
         timed = ((fault.at_ms, fault) for fault in self.faults if fault.at_ms is not None)
         return max((at_ms + after_ms for at_ms, fault in timed for after_ms, _ in steps(fault, self.network)), default=0.0)
 
-    def broadcasts(self) -> Iterator[tuple[int, str, bytes]]:
-        """Every broadcast: its number from 0, its source and its payload."""
-        for number in range(self.workload.messages):
-            text = f"message {number + 1} ".encode()
-            yield (
-                number,
-                self.sources[number % len(self.sources)],
-                text.ljust(self.workload.payload, b".")[: self.workload.payload],
-            )
+    @property
+    def ends_ms(self) -> float:
+        """When the settling time after the last broadcast and the last fault is over."""
+        last_broadcast_ms = max((at_ms for at_ms, _, _ in self.broadcasts()), default=0.0)
+        return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
+
+    def broadcasts(self) -> Iterator[tuple[float, str, bytes]]:
+        """Every broadcast: its time in milliseconds, its source and its payload."""
+        for number, broadcast in enumerate(self._stream() if self.script is None else self.script, start=1):
+            text = f"message {number} ".encode()
+            yield broadcast.at_ms, broadcast.source, text.ljust(broadcast.payload, b".")[: broadcast.payload]
+
+    def _stream(self) -> Iterator[Broadcast]:
+        stream = self.workload
+        for number in range(stream.messages):
+            source = self.sources[number % len(self.sources)]
+            yield Broadcast(at_ms=number * stream.interval, source=source, payload=stream.payload)
 
 
 @dataclass(frozen=True)
@@ -106,3 +142,29 @@ def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple
         return ()
     down = LinkDown(at_ms=at_ms, link=link)
     return (down,) if back_ms is None else (down, LinkUp(at_ms=back_ms, link=link))
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`scenario.json`: everything of a scenario that is neither the network nor a protocol, which have files of their own."""
+
+    sources: tuple[str, ...]
+    workload: Workload
+    faults: tuple[AnyFault, ...]
+    script: tuple[Broadcast, ...] | None
+
+
+def dump(scenario: Scenario, path: Path) -> None:
+    """Write down what is asked of a run, so that it can be run again."""
+    asked = {name: getattr(scenario, name) for name in _Document.__struct_fields__}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(_Document(**asked))))
+
+
+def load(path: Path, network: Network) -> Scenario:
+    """What was asked of a run on this network."""
+    try:
+        asked = msgspec.json.decode(path.read_bytes(), type=_Document)
+        return Scenario(network=network, **msgspec.structs.asdict(asked))
+    except OSError as error:
+        raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ScenarioError(f"{path} is not what a run writes: {error}") from None

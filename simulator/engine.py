@@ -63,8 +63,10 @@ def simulate(
     for host in world.hosts.values():
         host.start()
     _sample(world, round(sample_ms * NS_PER_MS))
-    last_ms = _plan_broadcasts(scenario, world)
-    world.run(round((max(last_ms, scenario.last_fault_ms) + scenario.workload.settle) * NS_PER_MS))
+    for at_ms, source, payload in scenario.broadcasts():
+        host = world.hosts[source]
+        world.after(round(at_ms * NS_PER_MS), host.do, host.broadcast, payload)
+    world.run(round(scenario.ends_ms * NS_PER_MS))
     outcome.unfired = player.unfired
     if heal_for_ms:
         player.heal_everything()
@@ -97,16 +99,6 @@ def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int) -> tuple[Any, ..
         *(packet.size + HEADERS_BYTES, protocol, kind, lead.purpose.name.lower(), packet.number),
         *(message.group, message.origin, message.sequence),
     )
-
-
-def _plan_broadcasts(scenario: Scenario, world: World) -> float:
-    """Plan every broadcast; when the last one is due."""
-    at_ms = 0.0
-    for number, source, payload in scenario.broadcasts():
-        at_ms = number * scenario.workload.interval
-        host = world.hosts[source]
-        world.after(round(at_ms * NS_PER_MS), host.do, host.broadcast, payload)
-    return at_ms
 
 
 def _sample(world: World, every_ns: int) -> None:

@@ -28,6 +28,8 @@ _PACK = (
     "or those of so long, such as 25ms: then a host sends another at most that often, unless a datagram is full"
 )
 
+_RUN = "the directory of a run, or of several, or an archive of them"
+
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence."""
@@ -45,16 +47,17 @@ def parser() -> argparse.ArgumentParser:
     _add_live(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
-    for name in ("demo", "run", "up", "analyse", "campaign"):
+    for name in ["demo", "run", "up", "replay", "analyse", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ("demo", "run", "up", "doctor", "campaign"):
+    for name in ["demo", "run", "up", "replay", "doctor", "campaign"]:
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
-    for name in (
+    for name in [
         "demo",
         "run",
         "up",
+        "replay",
         "status",
         "watch",
         "analyse",
@@ -65,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         "doctor",
         "topology",
         "routes",
-    ):
+    ]:
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
 
@@ -84,9 +87,19 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
+    replay = verbs.add_parser("replay", help="run recorded runs again, as they were asked for", epilog=_EPILOG)
+    replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
+    replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
+    replay.add_argument("--seed", type=int, metavar="N", help="another seed; of several runs, that of the lowest")
+    replay.set_defaults(call=_later("run_commands.replay"))
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
-    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
+    analyse.set_defaults(call=_later("run_commands.analyse"))
+    export = verbs.add_parser("export", help="pack runs into one file that others can analyse, without root")
+    export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
+    export.set_defaults(call=_later("sharing.export"))
     analyse.set_defaults(call=_later("run_commands.analyse"))
 
 
@@ -117,10 +130,10 @@ def _add_live(verbs: _Verbs) -> None:
 
 def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
-    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     check.set_defaults(call=_later("verdict_commands.check"))
     tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
-    tree.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
+    tree.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
     tree.add_argument(
         "--at",
@@ -145,6 +158,7 @@ def _add_looks(verbs: _Verbs) -> None:
     for name, call, text in (
         ("list", "list_all", "show scenarios, protocols and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),
+        ("dissector", "dissector", "print a dissector for Wireshark: ./castbed dissector > castbed.lua"),
         ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):
         verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.{call}"))

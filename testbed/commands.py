@@ -10,6 +10,7 @@ import msgspec
 from rich.table import Table
 
 from hostagent.core import Core
+from hostagent.dissector import dissector as lua
 from hostagent.protocols import PROTOCOLS
 from scenarios import catalogue
 from testbed import doctor, record
@@ -79,6 +80,12 @@ def routes(arguments: Namespace) -> int:
     else:
         for line in explain(network):
             output.print(line, soft_wrap=True, markup=False)
+    return HOLDS
+
+
+def dissector(_arguments: Namespace) -> int:
+    """The wire format for Wireshark, on standard output."""
+    sys.stdout.write(lua())
     return HOLDS
 
 

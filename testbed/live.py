@@ -6,8 +6,12 @@ over a socket from other terminals; one lock lets one of them act at a time.
 
 import threading
 import time
+from dataclasses import replace
 from typing import Self
 
+import msgspec
+
+from scenarios import Broadcast, Scenario
 from scenarios.faults import AnyFault, FaultError, check
 from testbed import verbs
 from testbed.errors import CannotRun
@@ -35,7 +39,9 @@ class Live:
         self._sources = stage.task.scenario.sources
         self._interval_ms = workload.interval
         self._sent = 0
-        self._next = time.monotonic()
+        self._began = self._next = time.monotonic()
+        self._script: list[Broadcast] = []
+        self._faults: list[AnyFault] = []
         self._ledger = Ledger(stage)
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -75,6 +81,7 @@ class Live:
         """Inject a fault now; what the machine shows of it."""
         check([fault], self.network, timed=False)
         refuse_impossible((fault,), self._stage.machine)
+        self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
         happened = self._stage.injector.inject(fault)
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
 
@@ -84,7 +91,19 @@ class Live:
             raise FaultError(f"network {self.network.name!r} has no host {host!r}")
         if host not in self._stage.agents.running:
             raise FaultError(f"{host} has crashed: restart it first")
+        self._broadcast(host, payload)
+
+    def _broadcast(self, host: str, payload: bytes) -> None:
+        self._script.append(Broadcast(at_ms=self._now_ms(), source=host, payload=len(payload)))
         self._stage.agents.broadcast(host, payload)
+
+    def _now_ms(self) -> float:
+        return (time.monotonic() - self._began) * 1000
+
+    def asked(self) -> Scenario:
+        """Everything that was broadcast and injected so far, as a scenario that can be played again."""
+        scenario = self._stage.task.scenario
+        return replace(scenario, script=tuple(self._script), faults=(*scenario.faults, *self._faults))
 
     def stream(self, interval_ms: float) -> None:
         """Broadcast by itself this often; never if it is zero."""
@@ -121,7 +140,7 @@ class Live:
             source = self._sources[self._sent % len(self._sources)]
             self._sent += 1
             text = f"message {self._sent} ".encode()
-            self._stage.agents.broadcast(source, text.ljust(self._payload, b".")[: self._payload])
+            self._broadcast(source, text.ljust(self._payload, b".")[: self._payload])
         try:
             self._stage.watch(0)
         except CannotRun as failure:

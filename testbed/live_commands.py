@@ -5,17 +5,17 @@ import signal
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import NoReturn, Self
 
 from scenarios import Scenario, Variant, Workload
+from scenarios.scenario import dump as dump_scenario
 from testbed import doctor, remote, runner
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
 from testbed.live import Live
-from testbed.run_commands import analyse_runs, removed_on_failure
+from testbed.run_commands import analyse_runs, new_results, removed_on_failure
 from testbed.runner import Stage, promise_of
 from testbed.settings import choose, split_settings
 from testbed.terminal import Progress, errors, progress
@@ -35,7 +35,7 @@ def up(arguments: Namespace) -> int:
     name = arguments.name or scenario.network.name.partition(":")[0]
     if name in remote.running():
         raise CannotRun(f"a network called {name!r} is up already: choose another name with --name")
-    out = arguments.out or Path("results", f"up-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    out = arguments.out or new_results("up")
     task = runner.Task(
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
         *(variant.label, arguments.pack),
@@ -66,6 +66,7 @@ def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable
         with contextlib.suppress(KeyboardInterrupt), progress(name) as show:
             show("waiting until everybody has everything", "(Ctrl-C: not any longer)")
             live.settle(promise_of(stage.task).patience_ms / 1000)
+        dump_scenario(live.asked(), stage.task.output / "scenario.json")
 
 
 class _Pausable(Progress):

@@ -1,4 +1,4 @@
-"""run, demo and analyse: from a scenario to figures. Every function returns the exit status."""
+"""run, demo, replay and analyse: from a scenario to figures. Every function returns the exit status."""
 
 import dataclasses
 import shutil
@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.claims import MeasuredRun, claims_table, status_word, write_claims
+from analysis.inputs import RunInput, runs_in
 from analysis.inputs import load as load_run
-from analysis.inputs import runs_in
-from scenarios import catalogue
+from scenarios import Variant, catalogue
 from scenarios.faults import load as load_faults
+from scenarios.scenario import load as load_scenario
 from testbed import doctor, faults, runner, simulated
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
+from testbed.errors import CannotRun
 from testbed.settings import choose, split_settings
+from testbed.sharing import opened
 from testbed.status import status_of
 from testbed.terminal import errors, output, progress
 
@@ -34,7 +37,7 @@ def run(arguments: Namespace) -> int:
     settings, parameters = split_settings(arguments.set)
     more_faults = load_faults(arguments.faults) if arguments.faults else ()
     variants = choose(definition.build(settings), arguments.protocol or (), parameters)
-    out = arguments.out or Path("results", f"{definition.name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    out = arguments.out or new_results(definition.name)
     tasks = [
         runner.Task(
             definition.name,
@@ -50,8 +53,62 @@ def run(arguments: Namespace) -> int:
         for variant in variants
         for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
     ]
-    run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
-    spark = run_all(tasks, out, arguments.spark_master)
+    return _run_all(tasks, arguments.on, out, definition, arguments)
+
+
+def replay(arguments: Namespace) -> int:
+    """Run recorded runs again: what was asked of each, with its protocol, parameters, packing and seed."""
+    place = opened(arguments.run)
+    runs = [load_run(directory) for directory in runs_in([place])]
+    name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
+    engine = arguments.on or _the_same(place, "engines", {recorded.run.engine for recorded in runs}, "choose one with --on")
+    out = arguments.out or new_results(f"{Path(name).name}-replay")
+    # Runs that were repeated with seeds N, N+1, ... are so again.
+    shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
+    tasks = [_again(recorded, place, out, shift) for recorded in runs]
+    definition = catalogue.find(name) if name in catalogue.names() else None
+    return _run_all(tasks, engine, out, definition, arguments)
+
+
+def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
+    if len(found) > 1:
+        raise CannotRun(f"{place} holds runs of several {what} ({', '.join(sorted(found))}): {remedy}")
+    return found.pop()
+
+
+def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> runner.Task:
+    """The task that a run was made of, checked as if a user had typed it; its results lie in `out` as they lay in `place`."""
+    run, asked = recorded.run, recorded.directory / "scenario.json"
+    if not asked.exists():
+        raise CannotRun(
+            f"{recorded.directory} does not say what was asked of it: it was recorded before there was scenario.json; "
+            f"run it anew with ./castbed run {run.scenario}"
+        )
+    label = run.label or run.protocol
+    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), run.protocol, run.parameters)], (), {})
+    return runner.Task(
+        run.scenario,
+        variant.scenario,
+        run.settings,
+        run.protocol,
+        dict(run.parameters),
+        run.seed + seed_shift,
+        out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
+        label,
+        run.pack_ms,
+    )
+
+
+def new_results(name: str) -> Path:
+    """Where results go if the user does not say."""
+    return Path("results", f"{name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+
+
+def _run_all(
+    tasks: Sequence[runner.Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace
+) -> int:
+    run_on = _in_virtual_time if engine == "simulator" else _on_mininet
+    spark = run_on(tasks, out, arguments.spark_master)
     return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
@@ -92,12 +149,11 @@ def demo(arguments: Namespace) -> int:
 
 def analyse(arguments: Namespace) -> int:
     """Analyse runs that were made before, here or elsewhere; needs no root."""
-    directories = runs_in(arguments.runs)
+    places = [opened(place) for place in arguments.runs]
+    directories = runs_in(places)
     for directory in directories:
         load_run(directory)
-    return analyse_runs(
-        directories, SparkStart(arguments.spark_master), arguments.out or arguments.runs[0], as_json=arguments.json
-    )
+    return analyse_runs(directories, SparkStart(arguments.spark_master), arguments.out or places[0], as_json=arguments.json)
 
 
 def analyse_runs(

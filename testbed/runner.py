@@ -22,6 +22,7 @@ from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
 from scenarios import Scenario
 from scenarios.faults import Fault, name_of
+from scenarios.scenario import dump as dump_scenario
 from testbed import record, shaping
 from testbed.agents import Agents
 from testbed.captures import Captures
@@ -155,21 +156,21 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
 
 def _play(stage: Stage, progress: Progress) -> None:
     """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
-    scenario, workload = stage.task.scenario, stage.task.scenario.workload
+    scenario = stage.task.scenario
     timeline: list[tuple[float, Callable[[], object]]] = [
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
-    for number, source, payload in scenario.broadcasts():
-        detail = f"{number + 1} of {workload.messages}"
-        show = partial(progress, "broadcasting", detail)
-        timeline.append((number * workload.interval, partial(_broadcast, stage.agents, source, payload, show)))
+    broadcasts = list(scenario.broadcasts())
+    for number, (at_ms, source, payload) in enumerate(broadcasts, start=1):
+        show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
+        timeline.append((at_ms, partial(_broadcast, stage.agents, source, payload, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
     for at_ms, action in timeline:
         _sleep_until(start + at_ms / 1000, stage)
         action()
     progress("letting it settle")
-    _sleep_until(start + (timeline[-1][0] + workload.settle) / 1000, stage)
+    _sleep_until(start + scenario.ends_ms / 1000, stage)
 
 
 def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
@@ -204,7 +205,7 @@ def _drops_since(
 
 
 def make_output(task: Task) -> None:
-    """Make the result directory of a task, with the network in it."""
+    """Make the result directory of a task, with what is asked in it."""
     try:
         task.output.mkdir(parents=True)
         (task.output / "events").mkdir()
@@ -213,6 +214,7 @@ def make_output(task: Task) -> None:
     except OSError as error:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
     files.dump(task.scenario.network, task.output / "network.json")
+    dump_scenario(task.scenario, task.output / "scenario.json")
 
 
 def write_record(run_record: Run, output: Path) -> None:

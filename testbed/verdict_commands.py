@@ -17,6 +17,7 @@ from simulator.swarm import TROUBLES, draw_case
 from testbed import campaign as campaigns
 from testbed.background import SparkStart
 from testbed.settings import check_parameters, split_settings
+from testbed.sharing import opened
 from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
 from testbed.terminal import bar, errors, output, progress
 
@@ -88,7 +89,7 @@ def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bo
 
 def check(arguments: Namespace) -> int:
     """Hold runs against what their protocols promise, from their event logs alone."""
-    judgements = {str(directory): check_run(directory) for directory in runs_in(arguments.runs)}
+    judgements = {str(directory): check_run(directory) for directory in runs_in(map(opened, arguments.runs))}
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(judgements) + b"\n")
     else:
@@ -104,7 +105,7 @@ def tree(arguments: Namespace) -> int:
     from analysis import trees  # noqa: PLC0415
 
     found = {}
-    runs = [(directory, run, history_of(run)) for directory in runs_in([arguments.run]) for run in [load(directory)]]
+    runs = [(directory, run, history_of(run)) for directory in runs_in([opened(arguments.run)]) for run in [load(directory)]]
     # Of several runs, those of protocols that make no trees are passed over.
     for directory, run, history in [row for row in runs if row[2].parents] or runs:
         found[str(directory)] = report = trees.report(run, history, arguments.source, arguments.at)

@@ -321,6 +321,8 @@ def test_watch_fits_a_terminal_of_80_by_24_and_writes_lines_elsewhere(lab):
 def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_record(lab):
     """The last test of this module: it ends the network."""
     lab.do("healall")
+    lab.do("stream off")
+    before = lab.now()
     lab.terminal.type("exit\n")
     status = lab.terminal.process.wait(timeout=240)
     summary = json.loads((lab.results / "cluster-tree" / "summary.json").read_text())
@@ -328,3 +330,8 @@ def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_reco
     assert summary["verdict"] == "holds", summary["verdict_reasons"]
     assert status == 0
     assert not Path(lab.directory).exists()
+    asked = json.loads((lab.results / "cluster-tree" / "scenario.json").read_text())
+    assert len(asked["script"]) == sum(before.broadcasts.values())
+    assert "partition" in {fault["fault"] for fault in asked["faults"]}
+    replayed = castbed("replay", str(lab.results), "--on", "simulator", "--out", str(lab.results.parent / "again"), "--json")
+    assert json.loads(replayed.stdout)["runs"][0]["messages"] == len(asked["script"])

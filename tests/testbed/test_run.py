@@ -6,6 +6,7 @@ import subprocess
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.results import RUN_FILES
 from tests.testbed.conftest import castbed, start_castbed
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
@@ -68,9 +69,11 @@ def test_a_run_leaves_what_the_architecture_says(demo):
     for protocol in ("best-effort", "basic"):
         names = {path.name for path in (out / protocol).iterdir()}
         assert names == {
-            *("run.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json", "summary.json"),
+            *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json", "summary.json"),
             *("events", "captures", "tables", "plots"),
         }
+        # Whatever a run leaves is handed on with it.
+        assert names <= RUN_FILES
     assert {path.name for path in (out / "plots").iterdir()} >= {"cost.png", "cost.svg", "delays.png", "delays.svg"}
 
 

@@ -1,4 +1,4 @@
-"""The command that shows trees; it needs neither root nor Spark."""
+"""The commands that show trees and pack runs; they need neither root nor Spark."""
 
 import json
 
@@ -52,3 +52,24 @@ def test_what_cannot_be_shown_is_a_sentence(results, words, sentence):
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_archive_is_as_good_as_its_directory(results, tmp_path_factory):
+    away = tmp_path_factory.mktemp("away") / "runs.zip"
+    done = castbed("export", str(results), "--out", str(away))
+    assert (done.returncode, done.stdout) == (0, f"{away}\n"), done.stderr
+    assert castbed("check", str(away), "--json").stdout == castbed("check", "runs", "--json", cwd=away.parent).stdout.replace(
+        "runs/", f"{away.parent}/runs/"
+    )
+    done = castbed("tree", away.name, "--at", "2s", cwd=away.parent)
+    assert done.returncode == 0, done.stderr
+    assert (away.parent / "runs" / "cluster-tree" / "plots" / "tree-h1-2s.png").exists()
+
+
+def test_what_is_no_archive_is_a_sentence(tmp_path):
+    (tmp_path / "runs.zip").write_text("hello")
+    for command in ("check", "tree", "analyse", "replay"):
+        done = castbed(command, str(tmp_path / "runs.zip"))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "runs.zip is not an archive of runs, or a damaged one: File is not a zip file" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1

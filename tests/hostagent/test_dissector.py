@@ -1,0 +1,170 @@
+"""tshark with our dissector reads from a capture what the codec wrote, and copes with whatever else may be in one."""
+
+import subprocess
+from random import Random
+
+import pytest
+
+from hostagent.delivery import Copy
+from hostagent.dissector import dissector
+from hostagent.messages import Purpose
+from hostagent.protocols import PROTOCOLS
+from hostagent.wire import COST_TOS, HEADER, LONGEST_DATAGRAM, MAGIC, PACK, PORT, VERSION, Codec, Header
+from tests.analysis.synthetic import frame, pcap
+
+FIELDS = ("magic", "version", "protocol", "kind", "purpose", "run", "sender", "packet", "group", "origin", "sequence", "sent")
+DERIVED = (
+    "protocol.name",
+    "kind.name",
+    "packet.incarnation",
+    "packet.number",
+    "messages",
+    "expensive",
+    "malformed",
+    "unknown",
+    "cut",
+)
+RUN = 0xFEEDBEEF
+# Ethernet, IPv4 and UDP.
+UDP_ENDS_AT = 42
+BASIC = PROTOCOLS["basic"]
+CODEC = Codec(BASIC.number, BASIC.messages, RUN, {"h1": 1, "h2": 2})
+ALONE = CODEC.encode(2, 7 << 32 | 5, Copy(3, "h1", 9, b"hi"), Purpose.DATA, 1_700_000_000_123_456_789)
+PACKED = CODEC.datagram(2, 6, [CODEC.part(Copy(0, "h1", number, b"hi"), Purpose.REPAIR) for number in (3, 4, 5)], 17)
+
+
+@pytest.fixture
+def tshark(tmp_path, monkeypatch):
+    """Reads frames with tshark: for each one a row of our fields, and the line in the list of packets."""
+    monkeypatch.setenv("WIRESHARK_CONFIG_DIR", str(tmp_path))
+    script = tmp_path / "castbed.lua"
+    script.write_text(dissector())
+
+    def read(frames, snaplen=96):
+        (tmp_path / "x.pcap").write_bytes(pcap([(number, data) for number, data in enumerate(frames)], snaplen=snaplen))
+        names = [f"castbed.{name}" for name in (*FIELDS, *DERIVED)]
+        wanted = [word for name in (*names, "_ws.col.Info", "_ws.expert.message", "_ws.lua.error") for word in ("-e", name)]
+        command = ["tshark", "-X", f"lua_script:{script}", "-r", str(tmp_path / "x.pcap"), "-T", "fields", "-E", "occurrence=a"]
+        done = subprocess.run([*command, *wanted], capture_output=True, text=True, check=True)
+        assert not [line for line in done.stderr.splitlines() if "Running as user" not in line]
+        rows = [
+            dict(zip((*FIELDS, *DERIVED, "info", "told", "lua"), line.split("\t"), strict=True))
+            for line in done.stdout.splitlines()
+        ]
+        assert len(rows) == len(frames)
+        assert not [row for row in rows if row["lua"]]
+        return rows
+
+    return read
+
+
+def sent(payload, tos=0, port=PORT):
+    return frame("h1", "h2", payload, tos=tos, port=port)
+
+
+def header_of(row):
+    return Header(*(int(row[name], 0) for name in FIELDS))
+
+
+def test_every_message_of_every_protocol_is_shown_with_its_names_and_numbers(tshark):
+    """Headers with random numbers, each protocol and kind in turn, in captures that are cut at 96 bytes as ours are."""
+    random = Random(1)
+    kinds = [(core, number, kind.__name__) for core in PROTOCOLS.values() for number, kind in enumerate(core.messages)]
+    headers = [
+        Header(
+            *(MAGIC, VERSION, core.number, number, random.randrange(3), random.getrandbits(32), random.getrandbits(16)),
+            *(
+                random.getrandbits(64),
+                random.getrandbits(16),
+                random.getrandbits(16),
+                random.getrandbits(32),
+                random.getrandbits(64),
+            ),
+        )
+        for core, number, _ in kinds
+    ]
+    costs = [random.choice((0, COST_TOS)) for _ in headers]
+    rows = tshark([sent(HEADER.pack(*header) + bytes(40), tos) for header, tos in zip(headers, costs, strict=True)])
+    assert [header_of(row) for row in rows] == headers
+    assert [(row["protocol.name"], row["kind.name"]) for row in rows] == [(core.name, name) for core, _, name in kinds]
+    assert [row["expensive"] for row in rows] == [str(int(tos == COST_TOS)) for tos in costs]
+    assert {row["malformed"] + row["unknown"] + row["cut"] + row["messages"] for row in rows} == {""}
+    for row, header in zip(rows, headers, strict=True):
+        assert (int(row["packet.incarnation"]), int(row["packet.number"])) == divmod(header.packet, 1 << 32)
+
+
+def test_what_the_codec_writes_is_shown_field_by_field(tshark):
+    alone, packed = tshark([sent(ALONE, COST_TOS), sent(PACKED)])
+    assert header_of(alone) == CODEC.decode(ALONE).header
+    assert header_of(packed) == CODEC.decode(PACKED).header
+    assert (alone["kind.name"], alone["messages"], alone["expensive"]) == ("Copy", "", "1")
+    assert (packed["kind.name"], packed["messages"], packed["expensive"]) == ("pack", "3", "0")
+    assert alone["info"] == "basic Copy, data, from 2, message 9 of 1, expensive"
+    assert packed["info"] == "basic pack of 3, repair, from 2, message 3 of 1"
+
+
+def test_on_another_port_it_is_recognised_by_its_first_bytes(tshark):
+    foreign = (
+        b"\xcb\x18" + ALONE[2:],
+        ALONE[:2] + b"\x02" + ALONE[3:],
+        ALONE[:5] + b"\x03" + ALONE[6:],
+        ALONE[:30],
+        b"",
+        b"\xcb",
+    )
+    ours, *others = tshark([sent(payload, port=5353 + 1) for payload in (ALONE, *foreign)])
+    assert header_of(ours) == CODEC.decode(ALONE).header
+    assert {row["magic"] for row in others} == {""}
+
+
+@pytest.mark.parametrize("kept", [43, 44, 47, 53, 63, 77, 78, 80, 81])
+def test_a_capture_may_be_cut_anywhere(kept, tshark):
+    """Whatever it holds of the header is shown, and nothing is called malformed of which the rest was not kept."""
+    ends = (2, 3, 4, 5, 6, 10, 12, 20, 22, 24, 28, 36)
+    for row, datagram in zip(tshark([sent(ALONE), sent(PACKED)], snaplen=kept), (ALONE, PACKED), strict=True):
+        fields = zip(FIELDS, ends, CODEC.decode(datagram).header, strict=True)
+        held = {name: value for name, end, value in fields if UDP_ENDS_AT + end <= kept}
+        assert {name: int(row[name], 0) for name in FIELDS if row[name]} == held
+        assert (row["malformed"], row["unknown"], bool(row["cut"])) == ("", "", kept < UDP_ENDS_AT + HEADER.size)
+        assert row["messages"] == ("3" if datagram is PACKED and kept >= UDP_ENDS_AT + HEADER.size + 3 else "")
+
+
+def pack_of(body):
+    return PACKED[: HEADER.size] + body
+
+
+HOSTILE = {
+    "20 bytes are no header": ALONE[:20],
+    "1 bytes are no header": b"\xcb",
+    "not the magic of Castbed": bytes(50),
+    "version 9, not 1": ALONE[:2] + b"\x09" + ALONE[3:],
+    "there is no purpose 99": ALONE[:5] + b"\x63" + ALONE[6:],
+    "longer than 1472 bytes": ALONE.ljust(LONGEST_DATAGRAM + 1, b"x"),
+    "a pack without a body": pack_of(b""),
+    "the body of a pack is not an array": pack_of(b"\xc0" * 9),
+    "the body of a pack ends within its length": pack_of(b"\xdc\x00"),
+    "65535 messages in a pack of 23 bytes": pack_of(b"\xdc\xff\xff" + bytes(20)),
+    "4294967295 messages in a pack of 205 bytes": pack_of(b"\xdd\xff\xff\xff\xff" + bytes(200)),
+    "1 messages in a pack of 21 bytes": pack_of(b"\x91" + bytes(20)),
+}
+
+
+def test_a_hostile_datagram_is_called_malformed(tshark):
+    rows = tshark([sent(payload) for payload in HOSTILE.values()])
+    assert [(row["malformed"], row["told"]) for row in rows] == [("1", complaint) for complaint in HOSTILE]
+
+
+def test_numbers_that_nobody_has_are_told(tshark):
+    protocol, kind = tshark([sent(ALONE[:3] + b"\xc8" + ALONE[4:]), sent(ALONE[:4] + b"\xc8" + ALONE[5:])])
+    assert (protocol["told"], protocol["info"]) == (
+        "there is no protocol 200",
+        "protocol 200 kind 0, data, from 2, message 9 of 1",
+    )
+    assert kind["told"] == "basic has no message of kind 200"
+
+
+def test_noise_on_our_port_never_breaks_it(tshark):
+    random = Random(2)
+    noise = [random.randbytes(random.randrange(1, 120)) for _ in range(200)]
+    spoiled = [bytes(byte if random.random() > 0.1 else random.randrange(256) for byte in PACKED) for _ in range(300)]
+    tshark([sent(payload) for payload in (*noise, *spoiled, HEADER.pack(*(MAGIC, VERSION, 2, PACK), *[0] * 8))])
