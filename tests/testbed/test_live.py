@@ -332,6 +332,6 @@ def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_reco
     assert not Path(lab.directory).exists()
     asked = json.loads((lab.results / "cluster-tree" / "scenario.json").read_text())
     assert len(asked["script"]) == sum(before.broadcasts.values())
-    assert "partition" in {fault["fault"] for fault in asked["faults"]}
+    assert "heal" in {fault["fault"] for fault in asked["faults"]}
     replayed = castbed("replay", str(lab.results), "--on", "simulator", "--out", str(lab.results.parent / "again"), "--json")
     assert json.loads(replayed.stdout)["runs"][0]["messages"] == len(asked["script"])
