@@ -47,15 +47,16 @@ def parser() -> argparse.ArgumentParser:
     _add_live(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
-    for name in ["demo", "run", "up", "replay", "analyse", "campaign"]:
+    for name in ["demo", "run", "sweep", "up", "replay", "analyse", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ["demo", "run", "up", "replay", "doctor", "campaign"]:
+    for name in ["demo", "run", "sweep", "up", "replay", "doctor", "campaign"]:
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
     for name in [
         "demo",
         "run",
+        "sweep",
         "up",
         "replay",
         "status",
@@ -81,10 +82,21 @@ def _add_runs(verbs: _Verbs) -> None:
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
     run.set_defaults(call=_later("run_commands.run"))
     for verb in (demo, run):
-        verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
-        verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
+    sweep = verbs.add_parser("sweep", help="a scenario over a grid of settings; goes on where it was stopped", epilog=_EPILOG)
+    sweep.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
+    sweep.add_argument(
+        "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, a key, or PROTOCOL.PARAMETER"
+    )
+    sweep.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
+    sweep.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, everywhere"
+    )
+    sweep.set_defaults(call=_later("sweep_commands.command"))
+    for verb in (demo, run, sweep):
+        verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
+        verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
     replay = verbs.add_parser("replay", help="run recorded runs again, as they were asked for", epilog=_EPILOG)

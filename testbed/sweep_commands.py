@@ -1,0 +1,84 @@
+"""sweep: a scenario over a grid of settings. Every function returns the exit status."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from analysis.summary import Summary, comparison
+from scenarios import catalogue
+from testbed import doctor, faults, runner, sweep
+from testbed.background import SparkStart
+from testbed.emulation import refuse_impossible
+from testbed.status import UNKNOWN, status_of
+from testbed.terminal import bar, errors, output
+
+
+def command(arguments: Namespace) -> int:
+    """Make the runs that are missing, analyse those that are not analysed, and compare all."""
+    definition = catalogue.find(arguments.scenario)
+    plan = sweep.Plan(
+        scenario=arguments.scenario,
+        engine=arguments.on,
+        axes=sweep.read_axes(arguments.over),
+        fixed=tuple(arguments.set),
+        protocols=tuple(arguments.protocol or ()),
+        seed=arguments.seed,
+        repeat=arguments.repeat,
+        pack_ms=arguments.pack,
+    )
+    out: Path = arguments.out or Path("results", f"sweep-{definition.name}")
+    tasks = sweep.tasks(plan, out)
+    machine = doctor.require(out, mininet=arguments.on == "mininet")
+    sweep.begin(plan, out)
+    left = [task for task in tasks if not sweep.is_made(task)]
+    errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
+    spark = SparkStart(arguments.spark_master)
+    failed = _simulate(left, spark, out) if arguments.on == "simulator" else _emulate(left, spark, machine, out)
+    made = [task for task in tasks if sweep.is_made(task)]
+    with bar("analysing", len(made)) as advance:
+        for _ in range(sum((task.output / "summary.json").exists() for task in made)):
+            advance("")
+        for some in sweep.analyse(spark.wait(), made):
+            for _ in some:
+                advance("")
+    summaries = [msgspec.json.decode((task.output / "summary.json").read_bytes(), type=Summary) for task in made]
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "failures": failed}) + b"\n")
+    else:
+        output.print(comparison(summaries))
+        for failure in failed:
+            output.print(f"not made: {failure.run}: {failure.reason}", soft_wrap=True, markup=False)
+    status = status_of(summary.verdict for summary in summaries)
+    return max(status, UNKNOWN) if failed and status == 0 else status
+
+
+def _simulate(left: list[runner.Task], spark: SparkStart, out: Path) -> list[sweep.Failure]:
+    failed = []
+    with bar("simulating", len(left)) as advance:
+        for task, reason in sweep.simulate(spark.wait(), left) if left else ():
+            failed += _noted(task, reason, out)
+            advance(f"{len(failed)} not made")
+    return failed
+
+
+def _emulate(left: list[runner.Task], spark: SparkStart, machine: doctor.Machine, out: Path) -> list[sweep.Failure]:
+    def run(task: runner.Task) -> None:
+        refuse_impossible(task.scenario.network, machine)
+        faults.refuse_impossible(task.scenario.faults, machine)
+        runner.run(task, machine, lambda *_: None, before_traffic=spark.wait)
+
+    failed = []
+    with bar("running", len(left)) as advance:
+        for task in left:
+            failed += _noted(task, sweep.make(task, run), out)
+            advance(f"{len(failed)} not made")
+    return failed
+
+
+def _noted(task: runner.Task, reason: str, out: Path) -> list[sweep.Failure]:
+    if not reason:
+        return []
+    sweep.note(task, reason, out)
+    return [sweep.Failure(str(task.output.relative_to(out)), reason)]
