@@ -143,14 +143,11 @@ def simulate(spark: "SparkSession", left: Sequence[Task]) -> Iterator[tuple[Task
     """Make runs in virtual time, spread over Spark; each with why it could not be made, if so."""
     cores = spark.sparkContext.defaultParallelism
     for some in _batches(left, RUNS_PER_CORE * cores):
-        made = spark.sparkContext.parallelize(some, len(some)).map(
-            lambda task: make(task, lambda made: simulated.run(made, _silent))
-        )
-        yield from zip(some, made.collect(), strict=True)
+        yield from zip(some, spark.sparkContext.parallelize(some, len(some)).map(_simulated).collect(), strict=True)
 
 
-def _silent(stage: str, detail: str = "") -> None:
-    """Show nothing."""
+def _simulated(task: Task) -> str:
+    return make(task, lambda inside: simulated.run(inside, lambda *_: None))
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

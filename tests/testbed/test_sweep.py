@@ -1,0 +1,111 @@
+"""Sweeps: every point of the grid, what is done stays done, and what cannot be made is kept and listed."""
+
+import json
+import shutil
+
+import pytest
+
+from testbed import sweep
+from testbed.errors import CannotRun
+from tests.testbed.conftest import castbed, start_castbed
+
+SWEEP = ("sweep", "clusters", "--over", "protocol=best-effort,basic", "--over", "k=2,3", "--repeat", "2", "--on", "simulator")
+SMALL = ("--set", "size=1", "--set", "shape=line", "--set", "messages=2", "--set", "settle=1s")
+
+
+def plan(**changes):
+    asked = {
+        "scenario": "clusters",
+        "engine": "simulator",
+        "axes": {"protocol": ("basic",)},
+        "fixed": (),
+        "protocols": (),
+        "seed": 1,
+        "repeat": 1,
+        "pack_ms": 0.0,
+    }
+    return sweep.Plan(**asked | changes)
+
+
+def made(out):
+    return {path.parent.relative_to(out): path.stat().st_mtime_ns for path in out.rglob("run.json")}
+
+
+def test_every_point_is_made_once_for_each_seed(tmp_path):
+    axes = {"protocol": ("basic", "cluster-tree"), "loss": ("0%", "5%"), "basic.retry_ms": ("100", "200")}
+    tasks = sweep.tasks(plan(axes=axes, repeat=3), tmp_path)
+    assert len(tasks) == 2 * 2 * 2 * 3
+    assert len({task.output for task in tasks}) == len(tasks)
+    assert {task.scenario.network.link("s1", "s2").loss for task in tasks} == {0.0, 0.05}
+    assert {task.parameters.get("retry_ms") for task in tasks if task.protocol == "basic"} == {100.0, 200.0}
+    assert [task.seed for task in tasks] == sorted(task.seed for task in tasks)
+    assert tasks[-1].output == tmp_path / "cluster-tree-loss-5pct-basic.retry_ms-200" / "3"
+
+
+@pytest.mark.parametrize("words", [["loss"], ["loss="], ["loss=1%,"], ["loss=1%", "loss=2%"]])
+def test_axes_that_make_no_sense_are_refused(words):
+    with pytest.raises(CannotRun, match="--over loss"):
+        sweep.read_axes(words)
+
+
+def test_another_sweep_in_the_same_place_is_refused(tmp_path):
+    sweep.begin(plan(), tmp_path / "out")
+    sweep.begin(plan(), tmp_path / "out")
+    with pytest.raises(CannotRun, match="holds another sweep"):
+        sweep.begin(plan(seed=2), tmp_path / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(CannotRun, match="holds no sweep"):
+        sweep.begin(plan(), tmp_path / "full")
+
+
+def test_a_run_that_breaks_off_leaves_nothing_that_looks_complete(tmp_path):
+    (task,) = sweep.tasks(plan(), tmp_path)
+
+    def breaks_off(inside):
+        inside.output.mkdir(parents=True)
+        (inside.output / "run.json").touch()
+        raise CannotRun("the machine is on fire")
+
+    assert sweep.make(task, breaks_off) == "the machine is on fire"
+    assert made(tmp_path) == {}
+
+
+def test_a_sweep_that_is_killed_goes_on_without_repeating_what_was_done(tmp_path):
+    out = tmp_path / "sweep"
+    words = (*SWEEP, *SMALL, "--out", str(out), "--json")
+    with start_castbed(*words) as first:
+        for line in first.stderr:
+            if "simulating: 4 of 8" in line:
+                first.kill()
+                break
+    before = made(out)
+    assert len(before) >= 4
+    # Were it all done before the kill, this makes sure that something is left to do.
+    gone = max(before, key=before.get)
+    shutil.rmtree(out / gone)
+    del before[gone]
+    second = castbed(*words)
+    assert second.returncode == 0, second.stderr
+    after = made(out)
+    assert len(after) == 8
+    assert {run: after[run] for run in before} == before
+    told = json.loads(second.stdout)
+    assert len(told["runs"]) == 8
+    assert told["failures"] == []
+    assert {run["verdict"] for run in told["runs"]} == {"holds"}
+
+
+@pytest.mark.root
+def test_on_mininet_what_cannot_be_made_is_listed_and_the_rest_is_done(tmp_path):
+    """A queue that is too long for a userspace switch, or on other kernels for nobody."""
+    out = tmp_path / "sweep"
+    queues = ("--over", "queue=10,251")
+    words = ("sweep", "clusters", "--protocol", "best-effort", *queues, "--set", "k=2", *SMALL, "--out", str(out), "--json")
+    done = castbed(*words)
+    told = json.loads(done.stdout)
+    if told["failures"]:
+        assert done.returncode == 2
+        assert [failure["run"] for failure in told["failures"]] == ["best-effort-queue-251/1"]
+        assert "too long for switches in userspace" in (out / "failures.jsonl").read_text()
+    assert len(told["runs"]) + len(told["failures"]) == 2
