@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from controller.__main__ import loopback
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
-from testbed import commands, run_commands, verdict_commands
+from testbed import commands, run_commands, verdict_commands, vm
 from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
 from testbed.terminal import errors
@@ -44,6 +44,11 @@ def parser() -> argparse.ArgumentParser:
     _add_runs(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
+    inside = verbs.add_parser(
+        "vm", help="do it in a virtual machine, whose kernel has netem: ./castbed vm run clusters --set delay=20ms"
+    )
+    inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
+    inside.set_defaults(call=vm.command, parse=top.parse_args)
     for name in ("demo", "run", "analyse", "campaign"):
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
@@ -63,6 +68,7 @@ def _add_runs(verbs: _Verbs) -> None:
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
     run.set_defaults(call=run_commands.run)
     for verb in (demo, run):
+        verb.set_defaults(vm_words=None)
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")

@@ -17,11 +17,11 @@ from analysis.inputs import load as load_run
 from analysis.inputs import runs_in
 from scenarios import catalogue
 from scenarios.faults import load as load_faults
-from testbed import doctor, faults, runner, simulated
+from testbed import doctor, faults, runner, simulated, vm
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.settings import choose, split_settings
-from testbed.status import status_of
+from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
 
 if TYPE_CHECKING:
@@ -50,23 +50,40 @@ def run(arguments: Namespace) -> int:
         for variant in variants
         for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
     ]
-    run_all = _in_virtual_time if arguments.on == "simulator" else _on_mininet
-    spark = run_all(tasks, out, arguments.spark_master)
+    status, spark = HOLDS, None
+    if arguments.vm_words is not None:
+        status, spark = _in_guest(arguments.vm_words, out, arguments.spark_master)
+    elif arguments.on == "simulator":
+        spark = _in_virtual_time(tasks, out, arguments.spark_master)
+    else:
+        spark = _on_mininet(tasks, out, arguments.spark_master)
+    if spark is None:
+        return status
     return _analyse([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
-def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart | None:
+    """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
     machine = doctor.require(out)
     for task in tasks:
         refuse_impossible(task.scenario.network, machine)
         faults.refuse_impossible(task.scenario.faults, machine)
     errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
-    spark = SparkStart(master)
+    spark = None if vm.is_guest() else SparkStart(master)
+    before_traffic = spark.wait if spark else vm.wait_for_host
     with _removed_on_failure(out):
         for task in tasks:
             with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-                runner.run(task, machine, show, before_traffic=spark.wait)
+                runner.run(task, machine, show, before_traffic)
     return spark
+
+
+def _in_guest(words: Sequence[str], out: Path, master: str) -> tuple[int, SparkStart | None]:
+    """Measure every task in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
+    spark = SparkStart(master)
+    with _removed_on_failure(out):
+        status = vm.run([*words, "--out", str(out)], spark.wait)
+    return status, spark if status == HOLDS else None
 
 
 def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
