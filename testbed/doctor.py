@@ -48,7 +48,7 @@ class Machine:
     @property
     def shaping(self) -> str:
         """How links are shaped here."""
-        return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no jitter)"
+        return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no duplicates)"
 
 
 def is_root() -> bool:

@@ -36,7 +36,7 @@ MOST_MEMORY_MB = 2048
 # Where the guest finds the directory that it shares with us; the variable tells a command that it is in a guest.
 _SHARED = Path("/run/host")
 _VARIABLE = "CASTBED_GUEST"
-_LOADED = "openvswitch sch_netem sch_tbf sch_htb sch_ingress cls_bpf act_bpf veth"
+_LOADED = "openvswitch sch_netem sch_tbf sch_htb sch_ingress cls_bpf act_bpf act_gact veth"
 _POLL_S = 0.05
 
 
