@@ -5,7 +5,7 @@ root is this machine's (hostfs), so there is no image to make, programs and file
 anyway. Its network is its own, with no way to this machine's. Its daemons write to memory file systems laid over /run and the directories
 of Open vSwitch, and temporary files go to memory too; but /tmp is this machine's, because users have files there.
 
-The command's output comes over two serial lines, so that standard output stays clean. Ctrl-C is passed on, and the command ends as it
+The command's output comes over serial lines, so that standard output stays clean. Ctrl-C is passed on, and the command ends as it
 would here; a second one, or one before the command has started, kills the guest. It is the first process of a process namespace: when it
 ends, for whatever reason, the kernel leaves none of its many processes alive. When the testbed dies, it is killed.
 
@@ -62,7 +62,7 @@ def command(arguments: Namespace) -> int:
         inner.vm_words = words
         status: int = inner.call(inner)
         return status
-    return run(words, interactive=sys.stdin.isatty() and sys.stdout.isatty())
+    return run(words, reads=True)
 
 
 def _require() -> None:
@@ -80,10 +80,13 @@ def _require() -> None:
         )
 
 
-def run(words: Sequence[str], before_traffic: Callable[[], object] = lambda: None, *, interactive: bool = False) -> int:
-    """Run a command in a guest to its end; its exit status. `before_traffic` is what the guest waits for before it measures."""
-    with record.claim() as shared, _terminal(raw=interactive):
-        guest = _Guest(words, shared, interactive=interactive)
+def run(words: Sequence[str], before_traffic: Callable[[], object] = lambda: None, *, reads: bool = False) -> int:
+    """Run a command in a guest to its end; its exit status.
+
+    `before_traffic` is what the guest waits for before it measures. A command that `reads` is given our standard input.
+    """
+    with record.claim() as shared, _terminal_restored():
+        guest = _Guest(words, shared, reads=reads)
         try:
             threading.Thread(target=_let_traffic, args=(before_traffic, shared), daemon=True).start()
             guest.wait()
@@ -101,52 +104,60 @@ def _let_traffic(before_traffic: Callable[[], object], shared: Path) -> None:
 class _Guest:
     """A running guest, its serial lines and the directory that it shares with us."""
 
-    def __init__(self, words: Sequence[str], shared: Path, *, interactive: bool) -> None:
+    def __init__(self, words: Sequence[str], shared: Path, *, reads: bool) -> None:
         self._shared = shared
+        self._interactive = reads and sys.stdin.isatty() and sys.stdout.isatty()
         script = shared / "init"
-        script.write_text(_script(words, shared, interactive=interactive))
+        script.write_text(_script(words, shared, interactive=self._interactive))
         script.chmod(0o700)
         memory_mb = min(MOST_MEMORY_MB, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**21)
         # User-mode Linux takes a terminal or a pipe for a line, and nothing else; so it is pipes, and we copy.
         to_guest, self._line = os.pipe()
-        output, from_output = os.pipe()
+        output, from_terminal = os.pipe()
+        from_output = os.dup(from_terminal)
         messages, from_messages = os.pipe()
+        theirs = to_guest, from_terminal, from_messages, from_output
         errors.print(f"virtual machine: starting Linux with {memory_mb} MB", soft_wrap=True)
         with (shared / "console").open("wb") as console:
             self._process = subprocess.Popen(
                 [
-                    *(
-                        *shell.WITH_US,
-                        "unshare",
-                        "--pid",
-                        "--fork",
-                        "--kill-child",
-                        doctor.VM_KERNEL,
-                        f"mem={memory_mb}M",
-                        "quiet",
-                    ),
+                    *(*shell.WITH_US, "unshare", "--pid", "--fork", "--kill-child"),
+                    *(doctor.VM_KERNEL, f"mem={memory_mb}M", "quiet"),
                     *("rootfstype=hostfs", "hostfs=/", "rw", f"init={script}", f"uml_dir={shared}/", "umid=guest"),
-                    *("con=null", "con0=null,fd:1", f"ssl0=fd:{to_guest},fd:{from_output}", f"ssl1=null,fd:{from_messages}"),
+                    *("con=null", "con0=null,fd:1", f"ssl0=fd:{to_guest},fd:{from_terminal}"),
+                    *(f"ssl1=null,fd:{from_messages}", f"ssl2=null,fd:{from_output}"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
-                pass_fds=(to_guest, from_output, from_messages),
+                pass_fds=theirs,
                 start_new_session=True,
                 env={"PATH": os.environ["PATH"], "TMPDIR": _place_for_memory(memory_mb)},
             )
-        for ours in (to_guest, from_output, from_messages):
-            os.close(ours)
+        for descriptor in theirs:
+            os.close(descriptor)
         self._copies = [_copy(output, 1), _copy(messages, 2)]
-        if interactive or not sys.stdin.isatty():
-            _copy(0, self._line, end=b"\x04")
+        if reads:
+            threading.Thread(target=self._copy_input, daemon=True).start()
+
+    def _copy_input(self) -> None:
+        """Give the command what is typed or piped to us, from when it can read on."""
+        while not self._has_started and self._process.poll() is None:
+            time.sleep(_POLL_S)
+        if self._interactive:
+            tty.setraw(0)
+        _copy(0, self._line, end=b"\x04")
+
+    @property
+    def _has_started(self) -> bool:
+        return (self._shared / "started").exists()
 
     def wait(self) -> None:
         """Wait until it ends. The first interrupt is for the command inside, if it has started."""
         try:
             self._process.wait()
         except KeyboardInterrupt:
-            if not (self._shared / "started").exists():
+            if not self._has_started:
                 raise
             os.write(self._line, b"\x03")
             self._process.wait()
@@ -164,8 +175,13 @@ class _Guest:
         try:
             return int((self._shared / "status").read_text())
         except (FileNotFoundError, ValueError):
-            said = (self._shared / "console").read_text(errors="replace").strip().splitlines() or ["nothing"]
-            raise CannotRun(f"the virtual machine ended before the command did; the last that it said: {said[-1]}") from None
+            raise CannotRun(f"the virtual machine ended before the command did; {self._last_words()}") from None
+
+    def _last_words(self) -> str:
+        console = (self._shared / "console").read_text(errors="replace").splitlines()
+        # What unshare says of the death of its child is a wrong account.
+        said = [line.strip() for line in console if line.strip() and not line.startswith("unshare:")]
+        return f"the last that it said: {said[-1]}" if said else "it said nothing"
 
 
 def _place_for_memory(memory_mb: int) -> str:
@@ -185,7 +201,10 @@ def _script(words: Sequence[str], shared: Path, *, interactive: bool) -> str:
     command = shlex.join([sys.executable, "-m", "testbed", *words])
     columns, lines = shutil.get_terminal_size()
     size = f"rows {lines} cols {columns}"
-    to_output, to_errors = sys.stdout.isatty(), sys.stderr.isatty()
+    # The end of a session hangs up its terminal, with what others still have to write to it; so only who sits at it writes there.
+    terminal = "/dev/ttyS0" if interactive else ""
+    output = (terminal or "/dev/ttyS2") if sys.stdout.isatty() else "/run/output"
+    messages = (terminal or "/dev/ttyS1") if sys.stderr.isatty() else "/run/errors"
     return f"""#!/bin/sh
 {exports}
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
@@ -199,34 +218,34 @@ for place in /run /etc/openvswitch /var/lib/openvswitch /var/log/openvswitch; do
 done
 mkdir -p {_SHARED} /run/tmp /run/netns /run/openvswitch /run/kernel/lib
 mount -t hostfs none {_SHARED} -o {shlex.quote(str(shared))}
-stty {size} {"" if interactive else "-echo -opost"} </dev/ttyS0
-stty {size} -echo -opost </dev/ttyS1
+exec 7<>/dev/ttyS0 8<>/dev/ttyS1 9<>/dev/ttyS2
+stty {size} {"" if interactive else "-echo"} <&7
+stty {size} -echo -opost <&8
+stty {size} -echo -opost <&9
 echo "virtual machine: Linux $(uname -r), starting Open vSwitch" >/dev/ttyS1
 ln -s {doctor.VM_MODULES} /run/kernel/lib/modules
 for module in {_LOADED}; do
     modprobe -d /run/kernel $module
 done
 ip link set lo up
-/usr/share/openvswitch/scripts/ovs-ctl start --system-id=random --no-monitor
+ovsdb-tool create /etc/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
+ovsdb-server /etc/openvswitch/conf.db --remote=punix:/run/openvswitch/db.sock --pidfile --detach --log-file
+ovs-vsctl --no-wait init
+ovs-vswitchd --pidfile --detach --log-file
 mkfifo /run/output /run/errors
-cat /run/output >/dev/ttyS0 &
+cat /run/output >/dev/ttyS2 &
 cat /run/errors >/dev/ttyS1 &
 cd {shlex.quote(str(Path.cwd()))}
 touch {_SHARED}/started
-setsid --ctty --wait {command} </dev/ttyS0 \\
-    >{"/dev/ttyS0" if to_output else "/run/output"} 2>{_error_line(to_errors=to_errors, interactive=interactive)}
+setsid --ctty --wait {command} </dev/ttyS0 >{output} 2>{messages}
 echo $? >/run/status
-{": >/run/output; " if to_output else ""}{": >/run/errors; " if to_errors else ""}wait
+test {output} = /run/output || : >/run/output
+test {messages} = /run/errors || : >/run/errors
+wait
 cp /run/status {_SHARED}/status
 echo o >/proc/sysrq-trigger
 sleep 60
 """
-
-
-def _error_line(*, to_errors: bool, interactive: bool) -> str:
-    if not to_errors:
-        return "/run/errors"
-    return "/dev/ttyS0" if interactive else "/dev/ttyS1"
 
 
 def _copy(source: int, target: int, end: bytes = b"") -> threading.Thread:
@@ -248,14 +267,11 @@ def _copy(source: int, target: int, end: bytes = b"") -> threading.Thread:
 
 
 @contextmanager
-def _terminal(*, raw: bool) -> Iterator[None]:
-    """Let the guest's terminal deal with every key, where a person is to type to it; whatever happens, the terminal is restored."""
-    if not raw:
-        yield
-        return
-    before = termios.tcgetattr(0)
-    tty.setraw(0)
+def _terminal_restored() -> Iterator[None]:
+    """Leave the terminal as it was, whatever is done to it."""
+    before = termios.tcgetattr(0) if sys.stdin.isatty() else None
     try:
         yield
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        if before is not None:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
