@@ -87,6 +87,8 @@ def test_duplicates_must_be_those_that_the_kernel_made(run):
     elsewhere = differences(run, costs, [twice], counters=counters, link_drops=drops("s2", duplicated=1))
     assert elsewhere == ("1 datagrams were seen on their way into s1 and 2 on their way out, and its links duplicated 0",)
     assert len(differences(run, costs, [twice], counters=counters)) == 2
+    change = fault("link-change", "s1-s2", 1)
+    assert differences(run, costs, [twice], counters=counters, link_drops=drops("s2", duplicated=1), faults=(change,)) == ()
 
 
 def test_the_access_link_of_a_host_may_duplicate_too(run):
