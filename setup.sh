@@ -104,10 +104,12 @@ stamp_text() {
 
 is_up_to_date() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text) == "$(<"$stamp")" ]]; }
 
+is_installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
 missing_packages() {
     local package
     for package in "${packages[@]}"; do
-        [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+        is_installed "$package" || echo "$package"
     done
     has_java || echo default-jre-headless
 }
@@ -134,6 +136,21 @@ install_packages() {
     # Castbed needs none of the recommended packages.
     apt_get install --no-install-recommends "${missing[@]}" || explain_failure
     has_java || stop "/usr/bin/java is still older than 17. Choose a newer one with 'update-alternatives --config java', then run ./setup.sh again."
+}
+
+kernel_has() { [[ -d /sys/module/$1 ]] || modprobe --dry-run --quiet "$1"; }
+
+# For ./castbed vm: needed only where the kernel itself lacks something, and offered by some distributions only.
+wants_virtual_machine() {
+    ! { kernel_has sch_netem && kernel_has openvswitch; } && ! is_installed user-mode-linux && apt-cache show user-mode-linux &>/dev/null
+}
+
+install_virtual_machine() {
+    wants_virtual_machine || return 0
+    need_root
+    begin "virtual machine (user-mode-linux): this kernel lacks netem or the openvswitch module"
+    apt_get install --no-install-recommends user-mode-linux \
+        || say "user-mode-linux cannot be installed, so ./castbed vm will not work; all else will. Details: $log" >&2
 }
 
 # Makes .venv a folder that we can write to, empty unless its contents can be built upon.
@@ -226,12 +243,13 @@ main() {
     umask 022
     check_system
     take_turn
-    if is_up_to_date && open_vswitch_runs && [[ -z $(missing_packages) ]]; then
+    if is_up_to_date && open_vswitch_runs && [[ -z $(missing_packages) ]] && ! wants_virtual_machine; then
         say "nothing to do"
         return
     fi
     prepare_venv_folder
     install_packages
+    install_virtual_machine
     install_python_packages
     start_open_vswitch
     write_stamp

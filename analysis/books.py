@@ -1,9 +1,10 @@
 """The books: everything that was sent is accounted for, or the run's figures are not to be believed.
 
-    what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that
+    what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that  -  what links duplicated
     what was seen going into it  =  what it received  +  refused  +  lost to a full buffer or to nobody listening
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
     what vanished at a node      =  what was dropped on its way out of that node or into it, or what a failed link explains
+    what left a switch           <= what reached it  +  what its links duplicated
 
 and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
 function of a few small sums; Spark does the summing.
@@ -25,6 +26,8 @@ from topologies.network import Network
 REROUTING_NS: Final = 1_000_000_000
 FOR_EVER: Final = 2**63 - 1
 FOREIGN: Final = "foreign"
+# Faults after which links are shaped anew. What was duplicated just before that is in no count.
+_RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
 _UNDISTURBING: Final = frozenset({"clock", "drop-message", "duplicate-message"})
 
 
@@ -80,6 +83,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     dropped_loss: int
     dropped_queue: int
     dropped_overrun: int
+    duplicated: int
     wrong_cost_bits: int
     foreign: int
     """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
@@ -92,7 +96,8 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journey
         *run.run.problems,
         *_capture_differences(run.run.captures, reports),
         *_host_differences(run, leaving, arriving),
-        *_journey_differences(journeys, duplicates=_duplicates(run)),
+        *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
+        *_switch_differences(run, costs),
         *_vanished_differences(journeys, _dropped_out_of(run)),
     )
     hosts, counters = run.network.hosts, run.counters.values()
@@ -110,6 +115,7 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journey
         dropped_loss=sum(drops.loss for drops in run.run.link_drops),
         dropped_queue=sum(drops.queue for drops in run.run.link_drops),
         dropped_overrun=sum(drops.overrun for drops in run.run.link_drops),
+        duplicated=sum(drops.duplicated for drops in run.run.link_drops),
         wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit),
         foreign=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.target in run.network.numbers),
     )
@@ -176,14 +182,15 @@ def _capture_differences(captures: Iterable[Capture], reports: Iterable[CaptureR
 
 def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[str]) -> Iterator[str]:
     """Each host's own account against its access link."""
-    dropped = _dropped_out_of(run)
+    dropped, duplicated = _dropped_out_of(run), _duplicated_out_of(run)
     failed = {fault.target for fault in run.faults if fault.fault in {"link-down", "switch-stop"}}
     for host in run.network.hosts:
         counters = run.counters.get(host)
         if counters is None:
             yield f"{host} left no counters"
             continue
-        sent, missing = counters.get("sent", 0), counters.get("sent", 0) - leaving[host]
+        sent = counters.get("sent", 0)
+        missing = sent + duplicated[host] - leaving[host]
         switch = run.network.access_switch(host)
         excused = not failed.isdisjoint({switch, run.network.link(host, switch).name})
         if missing < 0 or (missing > dropped[host] and not excused):
@@ -196,9 +203,18 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
             )
 
 
-def _duplicates(run: RunInput) -> bool:
-    """Whether a link of this run duplicates packets by design."""
-    return any(link.duplicate for link in run.network.links) or any(fault.details.get("duplicate") for fault in run.faults)
+def _switch_differences(run: RunInput, costs: Sequence[LinkCost]) -> Iterator[str]:
+    """A switch sends on what it was sent. What is more, the kernel must have counted as duplicates, unless its count was cut short."""
+    if any(drops.duplicated for drops in run.run.link_drops) and any(fault.fault in _RESHAPING for fault in run.faults):
+        return
+    ours = [cost for cost in costs if cost.purpose != FOREIGN]
+    leaving, arriving, duplicated = seen_leaving(ours), seen_arriving(ours), _duplicated_out_of(run)
+    for switch in run.network.switches:
+        if leaving[switch] > arriving[switch] + duplicated[switch]:
+            yield (
+                f"{arriving[switch]} datagrams were seen on their way into {switch} and {leaving[switch]} on their way out, "
+                f"and its links duplicated {duplicated[switch]}"
+            )
 
 
 def _journey_differences(journeys: Iterable[Journeys], *, duplicates: bool) -> Iterator[str]:
@@ -228,6 +244,14 @@ def _dropped_out_of(run: RunInput) -> Counter[str]:
     total: Counter[str] = Counter()
     for drops in run.run.link_drops:
         total[drops.source] += drops.loss + drops.queue + drops.overrun
+    return total
+
+
+def _duplicated_out_of(run: RunInput) -> Counter[str]:
+    """What the links that leave each node duplicated."""
+    total: Counter[str] = Counter()
+    for drops in run.run.link_drops:
+        total[drops.source] += drops.duplicated
     return total
 
 

@@ -51,10 +51,10 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class LinkDrops(msgspec.Struct, frozen=True):
-    """Packets that were dropped at the end of a link that is at `source`, by cause.
+    """Packets that were dropped at the end of a link that is at `source`, by cause; and those that were made there.
 
-    `loss` and `queue` are for packets to `target`. `overrun` is for packets from there: `source` is a switch that did not take them fast
-    enough.
+    `loss`, `queue` and `duplicated` are for packets to `target`. `overrun` is for packets from there: `source` is a switch that did not
+    take them fast enough.
     """
 
     source: str
@@ -62,6 +62,7 @@ class LinkDrops(msgspec.Struct, frozen=True):
     loss: int
     queue: int
     overrun: int = 0
+    duplicated: int = 0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

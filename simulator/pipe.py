@@ -23,6 +23,7 @@ class Counts:
     carried: int = 0
     lost: int = 0
     overflowed: int = 0
+    duplicated: int = 0
     cut: int = 0
     """On the link when it was pulled, or sent while it was down."""
 
@@ -100,6 +101,7 @@ class Pipe:
         arrival_ns = left_ns + self._delay_ns()
         if properties.duplicate and self._random.random() < properties.duplicate:
             self.counts.carried += 1
+            self.counts.duplicated += 1
             return arrival_ns, left_ns + self._delay_ns()
         return (arrival_ns,)
 

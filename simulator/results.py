@@ -32,5 +32,6 @@ def write(outcome: Outcome, directory: Path) -> tuple[LinkDrops, ...]:
     arrays = {name: pa.array(values, _TYPES[name]) for name, values in zip(CROSSING, columns, strict=True)}
     pq.write_table(pa.table(arrays), directory / CROSSINGS)
     return tuple(
-        LinkDrops(pipe.source, pipe.target, pipe.counts.lost, pipe.counts.overflowed) for pipe in outcome.world.pipes.values()
+        LinkDrops(pipe.source, pipe.target, pipe.counts.lost, pipe.counts.overflowed, duplicated=pipe.counts.duplicated)
+        for pipe in outcome.world.pipes.values()
     )

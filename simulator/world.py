@@ -155,7 +155,8 @@ class World:
                 return
             packet.expensive |= pipe.expensive
             if self.on_crossing is not None:
-                self.on_crossing(self.now_ns, pipe, packet)
+                for _ in arrivals:
+                    self.on_crossing(self.now_ns, pipe, packet)
             if arrivals != (self.now_ns,):
                 for at_ns in arrivals[1:]:
                     # From here on a duplicate goes its own way.

@@ -47,6 +47,12 @@ def parser() -> argparse.ArgumentParser:
     _add_live(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
+    inside = verbs.add_parser(
+        "vm", help="do it in a virtual machine, whose kernel has netem: ./castbed vm run clusters --set delay=20ms"
+    )
+    inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
+    inside.set_defaults(call=_later("vm.command"), parse=top.parse_args)
+    top.set_defaults(vm_words=None)
     for name in ["demo", "run", "sweep", "up", "replay", "analyse", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"

@@ -8,8 +8,13 @@ from pathlib import Path
 
 from testbed.errors import CannotRun
 
+VM_KERNEL = "linux.uml"
+VM_MODULES = Path("/usr/lib/uml/modules")
 _SPACE_NEEDED_MB = 500
-_NETEM_REMEDY = "for links with delay or jitter use a kernel with sch_netem, as in an ordinary Mininet VM"
+_NETEM_REMEDY = (
+    "for links with delay, duplicates or overtaking use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
+)
+_VM_REMEDY = "run ./setup.sh, which installs user-mode-linux where the distribution has it"
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Machine:
     @property
     def shaping(self) -> str:
         """How links are shaped here."""
-        return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no jitter)"
+        return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no duplicates)"
 
 
 def is_root() -> bool:
@@ -64,10 +69,22 @@ def examine(output: Path) -> Machine:
         Finding("datapath", "kernel" if kernel_datapath else "userspace (the kernel has no openvswitch module)"),
         Finding("bandwidth", "tbf" if tbf else "missing", "" if tbf else "use a kernel with sch_tbf"),
         Finding("delay", "netem" if netem else "no netem", "" if netem else _NETEM_REMEDY, needed=False),
+        _vm(wanted=not (netem and kernel_datapath)),
         _java(),
         _disk(output),
     )
     return Machine(findings, kernel_datapath, netem)
+
+
+def has_vm() -> bool:
+    """Whether there is a kernel for `castbed vm`, with its modules."""
+    return shutil.which(VM_KERNEL) is not None and VM_MODULES.is_dir()
+
+
+def _vm(*, wanted: bool) -> Finding:
+    if has_vm():
+        return Finding("virtual machine", "user-mode-linux, for ./castbed vm", needed=False)
+    return Finding("virtual machine", "no user-mode-linux", _VM_REMEDY if wanted else "", needed=False)
 
 
 def require(output: Path, *, mininet: bool = True) -> Machine:

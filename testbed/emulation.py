@@ -72,18 +72,18 @@ def refuse_impossible(network: Network, machine: Machine) -> None:
     delayed = shaping.needs_netem(network)
     if delayed and not machine.netem:
         raise CannotRun(
-            f"this kernel has no netem, so it cannot delay packets on {len(delayed)} links ({delayed[0]} first): "
-            "ask for links without delay and jitter, use a kernel with sch_netem, or run it with --on simulator"
+            f"this kernel has no netem, so it cannot delay or duplicate packets on {len(delayed)} links ({delayed[0]} first): "
+            "run it in a virtual machine with ./castbed vm run, in virtual time with --on simulator, or without"
         )
     long = shaping.needs_kernel_datapath(network)
     if long and not machine.kernel_datapath:
         raise CannotRun(
             f"the queue of {long[0]} is too long for switches in userspace: ask for at most {shaping.MOST_QUEUED_IN_USERSPACE} packets, "
-            "use a kernel with the openvswitch module, or run it with --on simulator"
+            "run it in a virtual machine with ./castbed vm run, or in virtual time with --on simulator"
         )
     unruly = shaping.needs_simulator(network)
     if unruly:
-        raise CannotRun(f"bursts, duplicates and overtaking on {unruly[0]} and others: run it with --on simulator")
+        raise CannotRun(f"bursts of loss on {unruly[0]}: the kernel does not count them apart, so run it with --on simulator")
 
 
 def make_hosts_and_links(plan: Plan) -> None:

@@ -10,14 +10,15 @@ from typing import NoReturn, Self
 
 from scenarios import Scenario, Variant, Workload
 from scenarios.scenario import dump as dump_scenario
-from testbed import doctor, remote, runner
+from testbed import doctor, remote, runner, vm
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
 from testbed.live import Live
-from testbed.run_commands import analyse_runs, new_results, removed_on_failure
+from testbed.run_commands import analyse_runs, in_guest, new_results, removed_on_failure
 from testbed.runner import Stage, promise_of
 from testbed.settings import choose, split_settings
+from testbed.status import HOLDS
 from testbed.terminal import Progress, errors, progress
 from topologies import find
 
@@ -40,6 +41,9 @@ def up(arguments: Namespace) -> int:
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
         *(variant.label, arguments.pack),
     )
+    if arguments.vm_words is not None:
+        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master, reads=True)
+        return analyse_runs([task.output], spark, out, as_json=arguments.json) if spark else status
     machine = doctor.require(out)
     refuse_impossible(scenario.network, machine)
     errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
@@ -47,6 +51,8 @@ def up(arguments: Namespace) -> int:
         shown = _Pausable(name)
         with shown:
             runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
+    if vm.is_guest():
+        return HOLDS
     return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
 
 

@@ -18,13 +18,13 @@ from analysis.inputs import load as load_run
 from scenarios import Variant, catalogue
 from scenarios.faults import load as load_faults
 from scenarios.scenario import load as load_scenario
-from testbed import doctor, faults, runner, simulated
+from testbed import doctor, faults, runner, simulated, vm
 from testbed.background import SparkStart
 from testbed.emulation import refuse_impossible
 from testbed.errors import CannotRun
 from testbed.settings import choose, split_settings
 from testbed.sharing import opened
-from testbed.status import status_of
+from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
 
 if TYPE_CHECKING:
@@ -107,23 +107,40 @@ def new_results(name: str) -> Path:
 def _run_all(
     tasks: Sequence[runner.Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace
 ) -> int:
-    run_on = _in_virtual_time if engine == "simulator" else _on_mininet
-    spark = run_on(tasks, out, arguments.spark_master)
+    status, spark = HOLDS, None
+    if engine == "simulator":
+        spark = _in_virtual_time(tasks, out, arguments.spark_master)
+    elif arguments.vm_words is not None:
+        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master)
+    else:
+        spark = _on_mininet(tasks, out, arguments.spark_master)
+    if spark is None:
+        return status
     return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
-def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart | None:
+    """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
     machine = doctor.require(out)
     for task in tasks:
         refuse_impossible(task.scenario.network, machine)
         faults.refuse_impossible(task.scenario.faults, machine)
     errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
-    spark = SparkStart(master)
+    spark = None if vm.is_guest() else SparkStart(master)
+    before_traffic = spark.wait if spark else vm.wait_for_host
     with removed_on_failure(out):
         for task in tasks:
             with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-                runner.run(task, machine, show, before_traffic=spark.wait)
+                runner.run(task, machine, show, before_traffic)
     return spark
+
+
+def in_guest(words: Sequence[str], out: Path, master: str, *, reads: bool = False) -> tuple[int, SparkStart | None]:
+    """Measure in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
+    spark = SparkStart(master)
+    with removed_on_failure(out):
+        status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
+    return status, spark if status == HOLDS else None
 
 
 def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:

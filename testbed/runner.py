@@ -21,7 +21,7 @@ from hostagent.promises import Promise
 from hostagent.protocols import PROTOCOLS
 from hostagent.wire import PORT
 from scenarios import Scenario
-from scenarios.faults import Fault, name_of
+from scenarios.faults import Fault, LinkChange, name_of
 from scenarios.scenario import dump as dump_scenario
 from testbed import record, shaping
 from testbed.agents import Agents
@@ -185,7 +185,9 @@ def _sleep_until(moment: float, stage: Stage) -> None:
 
 def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
     """Wait until no counter moves for longer than any packet can be under way."""
-    longest_delay_ms = max(link.delay_ms + link.jitter_ms for link in scenario.network.links)
+    delays = [link.delay_ms + link.jitter_ms for link in scenario.network.links]
+    changes = [(fault.delay_ms or 0.0) + (fault.jitter_ms or 0.0) for fault in scenario.faults if isinstance(fault, LinkChange)]
+    longest_delay_ms = max(delays + changes)
     quiet_s = QUIET_S + longest_delay_ms * len(scenario.network.switches) / 1000
     before: object = None
     while before != (now := agents.counters()):

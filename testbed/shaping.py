@@ -1,9 +1,16 @@
-"""Bandwidth, delay, jitter, loss and queues on links: what to ask of the kernel, and whether it did it.
+"""Bandwidth, delay, jitter, loss, duplicates, overtaking and queues on links: what to ask of the kernel, and whether it did it.
 
-Each direction of a link is shaped where it leaves a node. Bandwidth is a token bucket; below it stands the queue, which is also where delay
-and jitter are made if the kernel has netem. Loss is a filter in front of both: four instructions that compare a random number with a
-threshold. It needs no netem, and what goes into it and does not come out was lost, so that lost packets and packets that found the queue
-full are told apart.
+Each direction of a link is shaped where it leaves a node, by a chain: loss, bandwidth, delay, queue.
+
+* Loss is a filter in front of everything else: four instructions that compare a random number with a threshold. It needs no netem, and
+  what goes into it and does not come out was lost, so that lost packets and packets that found the queue full are told apart.
+* Bandwidth is a token bucket, which takes packets from what stands below it.
+* Delay, jitter, duplicates and overtaking are netem's, if the kernel has it. It holds what is on its way and drops nothing. A duplicate
+  takes up bandwidth as any packet. Netem does not count them, so a second filter, behind the loss, counts what comes to it.
+* The queue is last: packets that are not delayed any longer and for which the bucket has no tokens. For a constant delay it makes no
+  difference whether they wait before or after it. A link with delay and without bandwidth needs no queue.
+
+In virtual time `simulator.pipe` does the same, except that a packet that overtakes leaves out the delay only; with netem also the queue.
 
 Neither may tell the sender. Open vSwitch in userspace sends packets in batches, and when the kernel reports one as dropped, it sends that
 one again or throws the rest of the batch away: asked for 5 %, the network would lose something else, and packets would vanish that nobody
@@ -15,7 +22,8 @@ Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here e
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add, sub
 from typing import Any
 
 from testbed.errors import CannotRun
@@ -31,7 +39,12 @@ MOST_QUEUED_IN_USERSPACE = 250
 _RANDOM = "32 0 0 4294963256"  # load a random 32-bit number
 _PASS = "6 0 0 4294967295"  # noqa: S105 - an instruction, no password: return "no opinion"
 _TAKE = "6 0 0 4"  # return "stolen": gone, and the sender is told that it was sent
+_COUNT = "1,6 0 0 4294967295"  # every packet is of the filter's class, and its action counts it
+# The order of the filters.
+_LOSS, _COUNTED = 1, 2
 _QUEUE = "pfifo_head_drop"
+# What netem holds at most: more than a fast link carries in a second. It is not the link's queue.
+ON_THE_WAY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -44,22 +57,33 @@ class Drops:
     """On their way out, because the link's queue was full."""
     overrun: int = 0
     """On their way in, because the switch did not take them fast enough: it has a small buffer for each port if it runs in userspace."""
+    duplicated: int = 0
+    """Not dropped but the opposite: made on their way out."""
 
     def __add__(self, other: "Drops") -> "Drops":
-        return Drops(self.loss + other.loss, self.queue + other.queue, self.overrun + other.overrun)
+        return Drops(*map(add, astuple(self), astuple(other)))
 
     def __sub__(self, other: "Drops") -> "Drops":
-        return Drops(self.loss - other.loss, self.queue - other.queue, self.overrun - other.overrun)
+        return Drops(*map(sub, astuple(self), astuple(other)))
 
 
 def is_shaped(link: Link) -> bool:
     """Whether anything has to be asked of the kernel for this link."""
-    return bool(link.bandwidth_mbit or link.delay_ms or link.loss or link.queue_packets)
+    return bool(link.bandwidth_mbit or _is_netem(link) or link.loss or link.queue_packets)
+
+
+def _is_netem(link: Link) -> bool:
+    return bool(link.delay_ms or millionths(link.duplicate))
+
+
+def _has_queue(link: Link) -> bool:
+    """Whether packets can wait for anything but their delay."""
+    return bool(link.bandwidth_mbit) or (is_shaped(link) and not _is_netem(link))
 
 
 def needs_netem(network: Network) -> list[str]:
     """The links that only a kernel with netem can emulate."""
-    return [link.name for link in network.links if link.delay_ms > 0]
+    return [link.name for link in network.links if _is_netem(link)]
 
 
 def needs_kernel_datapath(network: Network) -> list[str]:
@@ -69,7 +93,7 @@ def needs_kernel_datapath(network: Network) -> list[str]:
 
 def needs_simulator(network: Network) -> list[str]:
     """The links that do what the testbed does not ask of any kernel."""
-    return [link.name for link in network.links if link.duplicate or link.reorder or link.burst > 1]
+    return [link.name for link in network.links if link.burst > 1]
 
 
 def orders(link: Link, interface: str) -> Iterator[str]:
@@ -78,15 +102,29 @@ def orders(link: Link, interface: str) -> Iterator[str]:
     if link.bandwidth_mbit:
         yield f"qdisc add dev {interface} root handle 1: tbf rate {round(link.bandwidth_mbit * 1e6)}bit {_bucket(link)}"
         parent = "parent 1:1"
-    queue = link.queue_packets or DEFAULT_QUEUE
-    if link.delay_ms:
-        delay, jitter = round(link.delay_ms * 1000), round(link.jitter_ms * 1000)
-        yield f"qdisc add dev {interface} {parent} handle 10: netem delay {delay}us {jitter}us limit {queue}"
-    elif is_shaped(link):
-        yield f"qdisc add dev {interface} {parent} handle 10: {_QUEUE} limit {queue}"
-    if link.loss:
+    if _is_netem(link):
+        yield f"qdisc add dev {interface} {parent} handle 10: netem limit {ON_THE_WAY}{_netem(link)}"
+        parent = "parent 10:1"
+    if _has_queue(link):
+        yield f"qdisc add dev {interface} {parent} handle 11: {_QUEUE} limit {link.queue_packets or DEFAULT_QUEUE}"
+    if link.loss or millionths(link.duplicate):
         yield f"qdisc add dev {interface} clsact"
-        yield f"filter add dev {interface} egress bpf da bytecode '{loss_program(link.loss)}'"
+    if link.loss:
+        yield f"filter add dev {interface} egress prio {_LOSS} bpf da bytecode '{loss_program(link.loss)}'"
+    if millionths(link.duplicate):
+        yield f"filter add dev {interface} egress prio {_COUNTED} bpf bytecode '{_COUNT}' action ok"
+
+
+def _netem(link: Link) -> str:
+    """The words for netem. Without a delay there is nothing to overtake."""
+    words = f" delay {round(link.delay_ms * 1000)}us {round(link.jitter_ms * 1000)}us" if link.delay_ms else ""
+    words += f" duplicate {millionths(link.duplicate) / 1e4}%" if millionths(link.duplicate) else ""
+    return words + (f" reorder {millionths(link.reorder) / 1e4}%" if link.delay_ms and millionths(link.reorder) else "")
+
+
+def millionths(share: float) -> int:
+    """A share as it is asked of netem, and read back."""
+    return round(share * 1e6)
 
 
 def _bucket(link: Link) -> str:
@@ -147,7 +185,10 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         "bandwidth (bytes/s)": round(link.bandwidth_mbit * 1e6) // 8 if link.bandwidth_mbit else None,
         "delay (us)": round(link.delay_ms * 1000) or None,
         "jitter (us)": round(link.jitter_ms * 1000) if link.delay_ms else None,
-        "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if is_shaped(link) else None,
+        "duplicates (of 10^6)": millionths(link.duplicate),
+        "overtaking (of 10^6)": millionths(link.reorder) if link.delay_ms else 0,
+        "packets on their way": ON_THE_WAY if _is_netem(link) else None,
+        "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if _has_queue(link) else None,
         "loss (of 2^32)": threshold(link.loss) if link.loss < 1 else 2**32,
     }
     netem = kinds.get("netem", {})
@@ -156,7 +197,10 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         "bandwidth (bytes/s)": kinds.get("tbf", {}).get("rate"),
         "delay (us)": round(delay["delay"] * 1e6) if delay else None,
         "jitter (us)": round(delay["jitter"] * 1e6) if delay else None,
-        "queue (packets)": (kinds.get(_QUEUE) or netem).get("limit"),
+        "duplicates (of 10^6)": millionths(netem.get("duplicate", {}).get("duplicate", 0)),
+        "overtaking (of 10^6)": millionths(netem.get("reorder", {}).get("reorder", 0)),
+        "packets on their way": netem.get("limit"),
+        "queue (packets)": kinds.get(_QUEUE, {}).get("limit"),
         "loss (of 2^32)": loss,
     }
     for what, value in asked.items():
@@ -178,7 +222,10 @@ def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
                 continue
             if end.namespace not in observed:
                 observed[end.namespace] = _read_qdiscs(end.namespace)
-            dropped = _drops(observed[end.namespace].get(end.interface, []))
+            qdiscs = observed[end.namespace].get(end.interface, [])
+            # A fault may have changed what the link was built with.
+            duplicates = any("duplicate" in qdisc.get("options", {}) for qdisc in qdiscs)
+            dropped = _drops(qdiscs, _read_counted(end) if duplicates else None)
             counts[end.node, link.other(end.node)] = dropped + Drops(overrun=overruns.get(end.interface, 0))
     return counts
 
@@ -190,11 +237,16 @@ def _read_overruns() -> dict[str, int]:
     return {interface: int(count) for interface, count in ports}
 
 
-def _drops(qdiscs: list[dict[str, Any]]) -> Drops:
-    """What went into the filter and did not reach the queue was lost; the queue counts its own."""
+def _drops(qdiscs: list[dict[str, Any]], counted: int | None) -> Drops:
+    """What went into the filter and was not `counted` behind it was lost; the queue counts its own; what is left over was duplicated.
+
+    Where nothing is counted behind the filter, nothing is duplicated either, and what did not reach the queue was lost.
+    """
     entered = sum(qdisc["packets"] for qdisc in qdiscs if qdisc["kind"] == "clsact")
     root: dict[str, Any] = next((qdisc for qdisc in qdiscs if qdisc.get("root")), {"packets": 0, "drops": 0, "qlen": 0})
     reached = root["packets"] + root["drops"] + root["qlen"]
+    if counted is not None:
+        return Drops(entered - counted, root["drops"], duplicated=reached - counted)
     return Drops(entered - reached if entered else 0, root["drops"])
 
 
@@ -211,11 +263,22 @@ def _read_loss(link: Link, end: End) -> int:
     """The loss in force on an interface, in 2^32ths."""
     if not link.loss:
         return 0
-    where = ["-n", end.namespace] if end.namespace else []
-    for shown in json.loads(run(["tc", *where, "-j", "filter", "show", "dev", end.interface, "egress"])):
+    for shown in _read_filters(end, _LOSS):
         program = shown.get("options", {}).get("bytecode", {}).get("insns", [])
         if len(program) == 1:
             return 2**32
         if len(program) == 4:
             return int(program[1]["k"])
     return 0
+
+
+def _read_counted(end: End) -> int:
+    """How many packets have come to netem on an interface that duplicates them."""
+    filters = _read_filters(end, _COUNTED)
+    return sum(action["stats"]["packets"] for shown in filters for action in shown.get("options", {}).get("actions", []))
+
+
+def _read_filters(end: End, prio: int) -> list[dict[str, Any]]:
+    where = ["-n", end.namespace] if end.namespace else []
+    shown = json.loads(run(["tc", *where, "-s", "-j", "filter", "show", "dev", end.interface, "egress"]))
+    return [found for found in shown if found["pref"] == prio]

@@ -46,8 +46,8 @@ def differences(run, costs=COSTS, journeys=(FINE,), **changes) -> tuple[str, ...
     return books.differences
 
 
-def drops(source: str, loss: int = 0, queue: int = 0) -> tuple[LinkDrops, ...]:
-    return (LinkDrops(source, "elsewhere", loss, queue),)
+def drops(source: str, loss: int = 0, queue: int = 0, duplicated: int = 0) -> tuple[LinkDrops, ...]:
+    return (LinkDrops(source, "elsewhere", loss, queue, duplicated=duplicated),)
 
 
 def test_one_packet_balances(run):
@@ -69,7 +69,8 @@ def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
 
 
 def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
-    costs = [cost("h1", "s1"), cost("s1", "h2", 4), cost("s1", "h2", 1, "foreign")]
+    costs = [cost("h1", "s1", 4), cost("s1", "h2", 4), cost("s1", "h2", 1, "foreign")]
+    run.counters["h1"]["sent"] = 4
     h2 = {"received": 2, "refused_malformed": 1, "overflowed": 1, "unreachable": 1}
     assert differences(run, costs, counters=run.counters | {"h2": h2}) == ()
     (sentence,) = differences(run, costs, counters=run.counters | {"h2": {"received": 2, "refused_malformed": 1}})
@@ -77,6 +78,24 @@ def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
         "5 datagrams were seen on their way into h2, which says 2 were received, "
         "1 refused and 0 lost to a full buffer or to nobody listening"
     )
+
+
+def test_duplicates_must_be_those_that_the_kernel_made(run):
+    twice, counters = msgspec.structs.replace(FINE, repeated=True), run.counters | {"h2": {"received": 2}}
+    costs = [cost("h1", "s1"), cost("s1", "h2", 2)]
+    assert differences(run, costs, [twice], counters=counters, link_drops=drops("s1", duplicated=1)) == ()
+    elsewhere = differences(run, costs, [twice], counters=counters, link_drops=drops("s2", duplicated=1))
+    assert elsewhere == ("1 datagrams were seen on their way into s1 and 2 on their way out, and its links duplicated 0",)
+    assert len(differences(run, costs, [twice], counters=counters)) == 2
+    change = fault("link-change", "s1-s2", 1)
+    assert differences(run, costs, [twice], counters=counters, link_drops=drops("s2", duplicated=1), faults=(change,)) == ()
+
+
+def test_the_access_link_of_a_host_may_duplicate_too(run):
+    counters, costs = run.counters | {"h2": {"received": 2}}, [cost("h1", "s1", 2), cost("s1", "h2", 2)]
+    assert differences(run, costs, counters=counters, link_drops=drops("h1", duplicated=1)) == ()
+    (sentence,) = differences(run, costs, counters=counters, link_drops=drops("s1", duplicated=1))
+    assert sentence == "h1 says it sent 1 datagrams, 2 were seen leaving it and 0 were dropped before that"
 
 
 def test_a_host_without_counters_is_a_difference(run):

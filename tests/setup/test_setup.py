@@ -160,6 +160,20 @@ def test_failure_is_explained_by_a_sentence(tree, log, sentence):
     assert str(tree / ".venv/setup.log") in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("has", "installed", "offered", "wanted"),
+    [
+        ("false", "false", "true", True),
+        ("true", "false", "true", False),
+        ("false", "true", "true", False),
+        ("false", "false", "false", False),
+    ],
+)
+def test_a_virtual_machine_is_wanted_where_the_kernel_lacks_something_and_it_is_to_be_had(tree, has, installed, offered, wanted):
+    stubs = f"kernel_has() {{ {has}; }}; is_installed() {{ {installed}; }}; apt-cache() {{ {offered}; }}"
+    assert (in_setup(tree, f"{stubs}; wants_virtual_machine").returncode == 0) == wanted
+
+
 def test_two_set_ups_of_one_folder_take_turns(tree):
     folder = os.open(tree, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)

@@ -163,6 +163,7 @@ def test_a_duplicate_goes_its_own_way(started):
     stage.tell("h1", "send h2")
     stage.run(100)
     assert stage.received("h2") == [("h1", 1)] * 2
+    assert stage.world.pipes["s1", "s2"].counts.duplicated == 1
 
 
 def test_events_at_the_same_instant_happen_in_the_order_in_which_they_were_planned(stage):

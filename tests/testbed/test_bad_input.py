@@ -52,7 +52,10 @@ def test_delay_without_netem_is_refused_before_anything_is_made(machine, tmp_pat
     if machine.netem:
         pytest.skip("this kernel has netem")
     done = castbed("run", "clusters", "--set", "delay=20ms", "--out", str(tmp_path / "out"))
-    assert_refused(done, "this kernel has no netem, so it cannot delay packets on 4 links (s1-s2 first)")
+    assert_refused(
+        done,
+        "this kernel has no netem, so it cannot delay or duplicate packets on 4 links (s1-s2 first): run it in a virtual machine",
+    )
     assert not any(tmp_path.iterdir())
 
 

@@ -12,7 +12,7 @@ from hostagent.namespace import inside
 from testbed import shell
 from testbed.errors import CannotRun
 from testbed.plan import End
-from testbed.shaping import loss_program, needs_netem, orders, threshold, verify
+from testbed.shaping import ON_THE_WAY, loss_program, needs_netem, orders, threshold, verify
 from topologies import Cost, Link, clusters
 
 ETHERTYPE = 0x88B5  # set aside for experiments
@@ -20,7 +20,8 @@ SO_RCVBUFFORCE = 33
 END = End("s1", "abcd-s1e1")
 TBF = {"kind": "tbf", "root": True, "options": {"rate": 1250000}}
 PFIFO = {"kind": "pfifo_head_drop", "options": {"limit": 100}}
-NETEM = {"kind": "netem", "options": {"limit": 100, "delay": {"delay": 0.02, "jitter": 0.001}}}
+NETEM = {"kind": "netem", "options": {"limit": ON_THE_WAY, "delay": {"delay": 0.02, "jitter": 0.001}}}
+UNRULY = {"kind": "netem", "options": {**NETEM["options"], "duplicate": {"duplicate": 0.01}, "reorder": {"reorder": 0.05}}}
 
 
 def link(**properties):
@@ -34,12 +35,26 @@ def test_an_unshaped_link_asks_for_nothing():
 def test_bandwidth_is_a_bucket_with_a_queue_below():
     bucket, queue = orders(link(bandwidth_mbit=10, queue_packets=50), "x")
     assert "root handle 1: tbf rate 10000000bit" in bucket
-    assert queue == "qdisc add dev x parent 1:1 handle 10: pfifo_head_drop limit 50"
+    assert queue == "qdisc add dev x parent 1:1 handle 11: pfifo_head_drop limit 50"
 
 
-def test_delay_takes_the_place_of_the_queue():
+def test_what_is_delayed_is_not_in_the_queue():
     (netem,) = orders(link(delay_ms=20, jitter_ms=1), "x")
-    assert netem == "qdisc add dev x root handle 10: netem delay 20000us 1000us limit 100"
+    assert netem == f"qdisc add dev x root handle 10: netem limit {ON_THE_WAY} delay 20000us 1000us"
+    _, netem, queue = orders(link(bandwidth_mbit=10, delay_ms=20, reorder=0.05), "x")
+    assert netem == f"qdisc add dev x parent 1:1 handle 10: netem limit {ON_THE_WAY} delay 20000us 0us reorder 5.0%"
+    assert queue == "qdisc add dev x parent 10:1 handle 11: pfifo_head_drop limit 100"
+
+
+def test_duplicates_are_counted_behind_the_loss():
+    netem, _, loss, count = orders(link(duplicate=1 / 3, loss=0.5), "x")
+    assert netem == f"qdisc add dev x root handle 10: netem limit {ON_THE_WAY} duplicate 33.3333%"
+    assert "prio 1 bpf da" in loss
+    assert count == "filter add dev x egress prio 2 bpf bytecode '1,6 0 0 4294967295' action ok"
+
+
+def test_without_delay_there_is_nothing_to_overtake():
+    assert list(orders(link(reorder=0.5), "x")) == []
 
 
 def test_loss_is_a_filter_of_its_own():
@@ -55,6 +70,7 @@ def test_total_loss_drops_without_asking_chance():
 def test_links_with_delay_need_netem():
     assert needs_netem(clusters(2, 1, "line")) == []
     assert needs_netem(clusters(2, 1, "line", delay_ms=5)) == ["s1-s2"]
+    assert needs_netem(clusters(2, 1, "line", duplicate=0.1)) == ["s1-s2"]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +78,8 @@ def test_links_with_delay_need_netem():
     [
         (link(bandwidth_mbit=10), [TBF, PFIFO], 0),
         (link(delay_ms=20, jitter_ms=1), [NETEM], 0),
+        (link(delay_ms=20, jitter_ms=1, duplicate=0.01, reorder=0.05), [UNRULY], 0),
+        (link(duplicate=0.01, reorder=0.05, delay_ms=20, jitter_ms=1, bandwidth_mbit=10), [TBF, UNRULY, PFIFO], 0),
         (link(loss=0.1), [PFIFO], threshold(0.1)),
         (link(loss=1), [PFIFO], 2**32),
     ],
@@ -78,6 +96,9 @@ def test_what_was_asked_for_is_accepted(asked, seen, loss):
         (link(bandwidth_mbit=10, queue_packets=7), [TBF, PFIFO], 0, "queue"),
         (link(delay_ms=20, jitter_ms=1), [PFIFO], 0, "delay"),
         (link(delay_ms=20, jitter_ms=5), [NETEM], 0, "jitter"),
+        (link(delay_ms=20, jitter_ms=1, duplicate=0.01), [NETEM], 0, "duplicates"),
+        (link(delay_ms=20, jitter_ms=1, duplicate=0.01), [UNRULY], 0, "overtaking"),
+        (link(delay_ms=20, jitter_ms=1, bandwidth_mbit=10), [TBF, NETEM], 0, "queue"),
         (link(loss=0.1), [PFIFO], 0, "loss"),
         (link(loss=0.1), [PFIFO], threshold(0.2), "loss"),
         (link(), [TBF, PFIFO], 0, "bandwidth"),
