@@ -30,10 +30,32 @@ def delete(bridges: Sequence[str]) -> None:
 
 
 def _delete_interfaces(bridges: Sequence[str]) -> None:
-    """Do what the daemon does when bridges go: each has an interface, and those in userspace have one together."""
-    others = run(["ovs-vsctl", f"--timeout={PATIENCE_S}", "--bare", "--columns=name", "find", "bridge", "datapath_type=netdev"])
-    names = [*bridges, *([] if others.strip() else ["ovs-netdev"])]
-    ip([f"link delete {name}" for name in names if Path("/sys/class/net", name).exists()])
+    """Do what the daemon does when bridges go: each has an interface, and all that switch in the same place have one more together."""
+    shown = run(
+        [
+            "ovs-vsctl",
+            f"--timeout={PATIENCE_S}",
+            "--format=csv",
+            "--no-headings",
+            "--columns=name,datapath_type",
+            "list",
+            "bridge",
+        ]
+    )
+    left = {line.rpartition(",")[2].strip('"') or "system" for line in shown.splitlines()}
+    for bridge in filter(_is_there, bridges):
+        if Path("/sys/class/net", bridge, "tun_flags").exists():
+            ip([f"link delete {bridge}"])
+        else:
+            run(["ovs-dpctl", "del-if", "ovs-system", bridge])
+    if "netdev" not in left and _is_there("ovs-netdev"):
+        ip(["link delete ovs-netdev"])
+    if "system" not in left and _is_there("ovs-system"):
+        run(["ovs-dpctl", "del-dp", "ovs-system"])
+
+
+def _is_there(interface: str) -> bool:
+    return Path("/sys/class/net", interface).exists()
 
 
 class Daemon:

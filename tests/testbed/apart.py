@@ -67,8 +67,8 @@ class Apart:
 
     def holds(self):
         """Everything that a run makes, by name: interfaces, namespaces, bridges, mounts, records, processes."""
-        interfaces = {f"interface {link['ifname']}" for link in json.loads(self._read("ip", "-j", "link", "show"))}
-        bridges = {f"bridge {name}" for name in self._read("ovs-vsctl", "list-br").split()}
+        interfaces = {f"interface {link['ifname']}" for link in json.loads(self.read("ip", "-j", "link", "show"))}
+        bridges = {f"bridge {name}" for name in self.read("ovs-vsctl", "list-br").split()}
         files = {f"file {path}" for name in ("netns", "castbed") for path in (self.run / name).glob("*")}
         mounts = {f"mount {line.split()[4]}" for line in (self._process / "mountinfo").read_text().splitlines()}
         return interfaces | bridges | files | mounts | {f"process {name}" for name in self._processes()}
@@ -80,7 +80,8 @@ class Apart:
             time.sleep(0.1)
         return now ^ expected
 
-    def _read(self, *command):
+    def read(self, *command):
+        """What a command prints in there."""
         return subprocess.check_output([*self._entry, *command], text=True)
 
     def _processes(self):

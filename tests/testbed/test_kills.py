@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -122,6 +123,8 @@ def test_a_live_network_tells_of_each_death_at_once_and_in_the_end(apart, tmp_pa
     for victim, sentence in ((victims.agent, OF_AGENT), (victims.tcpdump, OF_TCPDUMP), (victims.controller, OF_CONTROLLER)):
         kill(victim)
         wait_until_told(sentence)
+    # It would write its memory into the root directory.
+    resource.prlimit(apart.daemon, resource.RLIMIT_CORE, (0, 0))
     os.kill(apart.daemon, signal.SIGSEGV)
     wait_until_told(OF_DAEMON)
     kill(victims.launcher)
@@ -140,14 +143,19 @@ def test_a_live_network_tells_of_each_death_at_once_and_in_the_end(apart, tmp_pa
     ],
 )
 def test_clean_after_the_death_of_the_runner_leaves_the_machine_as_it_was(apart, tmp_path, words, stage):
+    """Also while Open vSwitch's daemon is dead; and it leaves a bridge of somebody else alone."""
+    apart.read("ovs-vsctl", "add-br", "foreign", "--", "set", "bridge", "foreign", "datapath_type=netdev")
     before = apart.holds()
     process = apart.castbed(*words, "--out", str(tmp_path / "out"))
     wait_for(process, stage)
     process.kill()
     process.communicate()
+    kill(apart.daemon)
     assert apart.holds() > before
     cleaning = apart.castbed("clean")
     shown, said = cleaning.communicate()
     assert cleaning.returncode == 0, said
     assert "cleaned up after" in shown
     assert not apart.becomes(before)
+    apart.start_daemon()
+    apart.read("ovs-vsctl", "del-br", "foreign")
