@@ -176,7 +176,9 @@ def _capture_differences(captures: Iterable[Capture], reports: Iterable[CaptureR
         yield from (f"capture {capture.file} {problem}" for problem in report.problems)
         if capture.dropped:
             yield f"capture {capture.file} misses {capture.dropped} packets that came faster than they could be written"
-        if not report.problems and report.packets != capture.captured:
+        if capture.captured is None:
+            yield f"capture {capture.file} was cut off: its tcpdump left no account of itself"
+        elif not report.problems and report.packets != capture.captured:
             yield f"capture {capture.file} holds {report.packets} packets, but {capture.captured} were captured"
 
 

@@ -46,7 +46,8 @@ class Capture(msgspec.Struct, frozen=True):
     source: str
     target: str
     both_ways: bool
-    captured: int
+    captured: int | None
+    """What tcpdump says it took; nothing if it was killed."""
     dropped: int
 
 

@@ -3,7 +3,6 @@
 import argparse
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -16,7 +15,7 @@ from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
 from testbed.status import UNKNOWN
-from testbed.terminal import errors
+from testbed.terminal import errors, on_end
 from topologies import NetworkError
 from topologies.units import time_ms
 
@@ -237,7 +236,7 @@ def _spark_master(text: str) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     """Read the arguments and do what they say."""
     arguments = parser().parse_args(words)
-    signal.signal(signal.SIGTERM, _interrupt)
+    on_end(_interrupt)
     try:
         status: int = arguments.call(arguments)
     except (CannotRun, ScenarioError, FaultError, NetworkError, AnalysisError) as error:
@@ -256,7 +255,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return status
 
 
-def _interrupt(*_: object) -> NoReturn:
+def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 

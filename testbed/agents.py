@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,9 @@ class Agents:
         self.setting = setting
         self._pids: dict[str, int] = {}
         self.deaths: list[str] = []
+        """What there is to say of every agent that died, and of the launcher, where nobody had asked for it."""
+        self.are_lost = False
+        """Whether the launcher has died, and with it every agent."""
         self._errors = Path(setting.private, "agents.stderr")
         self._refused_before = {host: _kernel_refusals(plan, host) for host in plan.network.hosts}
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -67,16 +71,22 @@ class Agents:
 
     def signal(self, host: str, number: signal.Signals) -> None:
         """Send a signal to a running agent."""
+        if host not in self._pids:
+            return
         if number == signal.SIGKILL:
             self.expect_death(host)
-        if host in self._pids:
+        # One that has just died is going to be noticed.
+        with suppress(ProcessLookupError):
             os.kill(self._pids[host], number)
         if number == signal.SIGKILL:
             self._wait_until(lambda: host not in self._pids)
 
     def stands_still(self, host: str) -> bool:
         """Whether a running agent is stopped by a signal."""
-        status = Path("/proc", str(self._pids[host]), "stat").read_text()
+        try:
+            status = Path("/proc", str(self._pids[host]), "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
         return status.rpartition(")")[2].split()[0] == "T"
 
     def restart(self, host: str, *, keep_storage: bool) -> None:
@@ -111,13 +121,18 @@ class Agents:
 
     def notice(self, wait_s: float = 0) -> None:
         """Read what the launcher reports."""
+        if self.are_lost:
+            time.sleep(wait_s)
+            return
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             if not selector.select(wait_s):
                 return
         report = os.read(self._reports, 65536)
         if not report:
-            raise CannotRun(f"the agents' launcher died; it said: {self._last_words()}")
+            self.are_lost = True
+            self._pids.clear()
+            self.deaths.append(f"the agents' launcher died, and every agent with it; it said: {self._last_words()}")
         *lines, self._unread = (self._unread + report).split(b"\n")
         for line in lines:
             self._note(*line.decode().split())
@@ -134,11 +149,16 @@ class Agents:
 
     def _start(self, host: str) -> None:
         self._incarnations[host] += 1
-        os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
+        try:
+            os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
+        except BrokenPipeError:
+            raise CannotRun(
+                f"the agent of {host} cannot be started: the agents' launcher died; it said: {self._last_words()}"
+            ) from None
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while not done() and time.monotonic() < deadline:
+        while not done() and not self.are_lost and time.monotonic() < deadline:
             self.notice(wait_s=0.1)
 
     def _wait_until_ready(self) -> None:

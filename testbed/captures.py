@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from analysis.results import Capture
 from hostagent.wire import PORT
 from testbed.errors import CannotRun
@@ -37,14 +39,20 @@ class Captures:
     def __init__(self, plan: Plan, directory: Path, private: Path) -> None:
         directory.mkdir()
         self.planned = planned(plan)
+        self.deaths: list[str] = []
+        """What there is to say of every tcpdump that ended and nobody had stopped it."""
         self._running = [_start(plan, directory, private, capture) for capture in self.planned]
+        self._ended: set[str] = set()
+        self._stopped = False
         self._wait_until_listening()
 
     def stop(self) -> tuple[Capture, ...]:
         """End every capture and read its own account: how many packets it took and how many the kernel dropped."""
+        self.notice()
+        self._stopped = True
         for tcpdump in self._running:
             tcpdump.process.send_signal(signal.SIGINT)
-        return tuple(_account(tcpdump) for tcpdump in self._running)
+        return tuple(map(self._account, self._running))
 
     def flush(self) -> None:
         """Have every capture write what it has taken so far to its file, in a moment."""
@@ -58,9 +66,29 @@ class Captures:
             tcpdump.process.kill()
             tcpdump.process.wait()
 
-    def dead(self) -> list[str]:
-        """The captures that ended by themselves."""
-        return [tcpdump.capture.file for tcpdump in self._running if tcpdump.process.poll() is not None]
+    def notice(self) -> None:
+        """See which have ended by themselves."""
+        for tcpdump in self._running:
+            if not self._stopped and tcpdump.process.poll() is not None:
+                self._note_death(tcpdump)
+
+    def _note_death(self, tcpdump: _Tcpdump) -> None:
+        file = tcpdump.capture.file
+        if file not in self._ended:
+            self._ended.add(file)
+            said = (tcpdump.messages.read_text().strip().splitlines() or ["nothing"])[-1]
+            self.deaths.append(f"the tcpdump of {file} died with status {tcpdump.process.returncode}; it said: {said}")
+
+    def _account(self, tcpdump: _Tcpdump) -> Capture:
+        """What tcpdump printed at its end, as numbers; one that was killed has printed none."""
+        tcpdump.process.wait()
+        said = tcpdump.messages.read_text()
+        captured = re.search(r"(\d+) packets? captured", said)
+        dropped = re.search(r"(\d+) packets? dropped by kernel", said)
+        if captured is None or dropped is None:
+            self._note_death(tcpdump)
+            return msgspec.structs.replace(tcpdump.capture, captured=None)
+        return msgspec.structs.replace(tcpdump.capture, captured=int(captured[1]), dropped=int(dropped[1]))
 
     def _wait_until_listening(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -103,15 +131,3 @@ def _start(plan: Plan, directory: Path, private: Path, capture: Capture) -> _Tcp
             [*WITH_US, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     return _Tcpdump(capture, process, messages)
-
-
-def _account(tcpdump: _Tcpdump) -> Capture:
-    """What tcpdump printed at its end, as numbers."""
-    tcpdump.process.wait()
-    said = tcpdump.messages.read_text()
-    captured = re.search(r"(\d+) packets? captured", said)
-    dropped = re.search(r"(\d+) packets? dropped by kernel", said)
-    if captured is None or dropped is None:
-        raise CannotRun(f"tcpdump on {tcpdump.capture.file} left no account of itself; it said: {said.strip()}")
-    capture = tcpdump.capture
-    return Capture(capture.file, capture.source, capture.target, capture.both_ways, int(captured[1]), int(dropped[1]))

@@ -17,7 +17,7 @@ from typing import Any, Self
 from mininet.net import Mininet
 
 from hostagent.namespace import inside
-from testbed import probe, record, shaping, shell
+from testbed import probe, record, shaping, shell, vswitch
 from testbed.doctor import Machine
 from testbed.errors import CannotRun
 from testbed.nodes import as_mininet
@@ -37,6 +37,7 @@ class Emulation:
     plan: Plan
     net: Mininet
     controller: "Controller"
+    vswitch: vswitch.Daemon
 
     @property
     def network(self) -> Network:
@@ -51,6 +52,7 @@ def emulate(network: Network, machine: Machine, private: Path, log: Path, progre
     plan = Plan(network, private.name, machine.kernel_datapath)
     record.write(private, plan)
     files.dump(network, private / "network.json")
+    daemon = vswitch.Daemon()
     progress(f"making {len(network.hosts)} hosts, {len(network.switches)} switches and {len(network.links)} links")
     with Controller(private / "network.json", log) as controller:
         make_hosts_and_links(plan)
@@ -64,7 +66,7 @@ def emulate(network: Network, machine: Machine, private: Path, log: Path, progre
         controller.wait_for_switches(set(network.switches))
         progress("checking that every host reaches the others")
         probe.reach_everybody(plan)
-        yield Emulation(plan, net, controller)
+        yield Emulation(plan, net, controller, daemon)
 
 
 def refuse_impossible(network: Network, machine: Machine) -> None:
@@ -101,7 +103,7 @@ def make_switches(plan: Plan, controller_port: int) -> None:
     """Make every switch on the links that are there."""
     switches = [word for switch in plan.network.switches for word in plan.bridge_order(switch, controller_port)]
     # Wait for it: Open vSwitch clears the queueing disciplines of a port when it takes it over.
-    shell.run(["ovs-vsctl", f"--timeout={PATIENCE_S:.0f}", *switches])
+    vswitch.control(switches, PATIENCE_S)
 
 
 def _checksums_in_software(interface: str) -> None:
@@ -122,7 +124,9 @@ class Controller:
         self._network = network
         self._log = log
         self._errors = log.with_suffix(".stderr")
-        self._stopped = False
+        self.deaths: list[str] = []
+        """What there is to say of every time that it ended and nobody had stopped it."""
+        self._ended = False
         self._process = self._start("127.0.0.1:0")
 
     def _start(self, address: str) -> "subprocess.Popen[bytes]":
@@ -140,15 +144,17 @@ class Controller:
 
     def stop(self) -> None:
         """Kill it."""
-        self._stopped = True
+        self.notice()
+        self._ended = True
         self._process.kill()
         self._process.wait()
 
     def start(self) -> None:
         """Start it again, where the switches look for it."""
-        if self._stopped:
+        self.notice()
+        if self._ended:
             self._process = self._start(f"127.0.0.1:{self.port}")
-            self._stopped = False
+            self._ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -173,11 +179,12 @@ class Controller:
         """Whether it runs."""
         return self._process.poll() is None
 
-    def check(self) -> None:
-        """Stop with what the controller said if it is dead."""
-        if not self._stopped and self._process.poll() is not None:
+    def notice(self) -> None:
+        """See whether it has died."""
+        if not self._ended and self._process.poll() is not None:
+            self._ended = True
             said = self._errors.read_text().strip().splitlines() or ["nothing"]
-            raise CannotRun(f"the controller ended with status {self._process.returncode}; it said: {said[-1]}")
+            self.deaths.append(f"the controller died with status {self._process.returncode}; it said: {said[-1]}")
 
     def events(self) -> list[dict[str, Any]]:
         """Everything it has logged so far."""
@@ -190,7 +197,9 @@ class Controller:
         """Ask its log until the answer is not None."""
         deadline = time.monotonic() + PATIENCE_S
         while (answer := question(self.events())) is None:
-            self.check()
+            self.notice()
+            if self.deaths:
+                raise CannotRun(self.deaths[-1])
             if time.monotonic() > deadline:
                 raise CannotRun(f"the switches and the controller did not find each other in {PATIENCE_S:.0f} s; see {self._log}")
             time.sleep(0.02)

@@ -14,7 +14,6 @@ import msgspec
 from scenarios import Broadcast, Scenario
 from scenarios.faults import AnyFault, FaultError, check
 from testbed import verbs
-from testbed.errors import CannotRun
 from testbed.faults import refuse_impossible
 from testbed.ledger import Ledger
 from testbed.runner import Stage
@@ -32,8 +31,7 @@ class Live:
         self._stage = stage
         self.name = name
         self.network: Network = stage.emulation.network
-        self.problems: list[str] = []
-        """What went wrong so far, each said once."""
+        self.problems = stage.problems
         workload = stage.task.scenario.workload
         self._payload = workload.payload
         self._sources = stage.task.scenario.sources
@@ -45,6 +43,7 @@ class Live:
         self._ledger = Ledger(stage)
         self._lock = threading.RLock()
         self._ended = threading.Event()
+        self._over = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="castbed-live", daemon=True)
 
@@ -53,21 +52,23 @@ class Live:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self._ended.set()
         self._thread.join()
         if self._failure is not None:
             raise self._failure
 
     def wait(self, seconds: float) -> None:
-        """Let it run for so long."""
-        self._ended.wait(seconds)
+        """Let it run for so long, or until there are no agents any more."""
+        self._over.wait(seconds)
 
     def settle(self, most_s: float) -> None:
         """Broadcast no more, and wait until every host that runs has everything; for so long at the most."""
         self.stream(0.0)
         deadline = time.monotonic() + most_s
         while any(host.missing for host in self.snapshot().hosts if host.state == "up") and time.monotonic() < deadline:
-            self.wait(0.2)
+            if self._over.wait(0.2):
+                return
 
     def do(self, line: str) -> str:
         """Do what a line says; the answer."""
@@ -128,7 +129,7 @@ class Live:
                     self._tick()
         except BaseException as failure:  # noqa: BLE001 - raised again by whoever ends it
             self._failure = failure
-            self._ended.set()
+            self._over.set()
 
     def _is_due(self, within_s: float) -> bool:
         return self._interval_ms > 0 and self._next - time.monotonic() <= within_s
@@ -141,13 +142,6 @@ class Live:
             self._sent += 1
             text = f"message {self._sent} ".encode()
             self._broadcast(source, text.ljust(self._payload, b".")[: self._payload])
-        try:
-            self._stage.watch(0)
-        except CannotRun as failure:
-            self._notice(str(failure))
-        for problem in (*self._stage.agents.deaths, *self._stage.injector.problems):
-            self._notice(problem)
-
-    def _notice(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
+        self._stage.watch(0)
+        if self._stage.agents.are_lost:
+            self._over.set()

@@ -19,7 +19,7 @@ from testbed.run_commands import analyse_runs, in_guest, new_results, removed_on
 from testbed.runner import Stage, promise_of
 from testbed.settings import choose, split_settings
 from testbed.status import HOLDS
-from testbed.terminal import Progress, errors, progress
+from testbed.terminal import Progress, errors, on_end, progress
 from topologies import find
 
 
@@ -47,7 +47,7 @@ def up(arguments: Namespace) -> int:
     machine = doctor.require(out)
     refuse_impossible(scenario.network, machine)
     errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
-    with removed_on_failure(out), _ended_by_sigterm():
+    with removed_on_failure(out), _ended_from_outside():
         shown = _Pausable(name)
         with shown:
             runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
@@ -103,14 +103,15 @@ class _Pausable(Progress):
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Mininet's command line survives Ctrl-C, as it should; SIGTERM ends it."""
+def _ended_from_outside() -> Iterator[None]:
+    """Mininet's command line survives Ctrl-C, as it should; SIGTERM and a closed terminal end it."""
 
-    def end(*_: object) -> NoReturn:
+    def end() -> NoReturn:
         raise SystemExit(130)
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = on_end(end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -13,8 +13,9 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch
 
+from testbed import vswitch
 from testbed.plan import PREFIX_LENGTH, End, Plan
-from testbed.shell import WITH_US, run
+from testbed.shell import WITH_US
 
 
 class _LazyShell:
@@ -71,11 +72,11 @@ class LiveSwitch(_LazyShell, OVSSwitch):  # type: ignore[misc] # Mininet has no 
 
     def start(self, controllers: Any) -> None:  # noqa: ARG002 - a switch of ours has one controller, ours
         """Make the bridge again after `stop`."""
-        run(["ovs-vsctl", "--may-exist", *self._plan.bridge_order(self.name, self._controller_port)[1:]])
+        vswitch.control(["--may-exist", *self._plan.bridge_order(self.name, self._controller_port)[1:]])
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
         """Delete the bridge, and nothing that merely has the name of the node."""
-        run(["ovs-vsctl", "--if-exists", "del-br", self._plan.bridge(self.name)])
+        vswitch.control(["--if-exists", "del-br", self._plan.bridge(self.name)])
         if deleteIntfs:
             self.deleteIntfs()
 

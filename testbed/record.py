@@ -16,14 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from testbed import shell
+from testbed import shell, vswitch
 from testbed.errors import CannotRun
 from testbed.plan import Plan
 
 STATE = Path("/run/castbed")
 _TAG_LENGTH = 4
-# How long Open vSwitch may take to let go of its bridges.
-PATIENCE_S = 60
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -57,7 +55,7 @@ def claim() -> Iterator[Path]:
 def uninterrupted() -> Iterator[None]:
     """Let the body finish, whatever a user or the system asks meanwhile; then do what was asked."""
     asked: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     held = {number: signal.signal(number, lambda got, _: asked.append(got)) for number in numbers}
     try:
         yield
@@ -104,8 +102,7 @@ def unmake(record: Record) -> None:
     namespaces = [name for name in record.namespaces if Path("/run/netns", name).exists()]
     _kill_inside(namespaces)
     if record.bridges:
-        deletions = [word for bridge in record.bridges for word in ("--", "--if-exists", "del-br", bridge)]
-        shell.run(["ovs-vsctl", f"--timeout={PATIENCE_S}", *deletions])
+        vswitch.delete(record.bridges)
     _delete_links(record.interfaces)
     shell.ip([f"netns delete {name}" for name in namespaces])
 

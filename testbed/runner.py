@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -38,6 +38,8 @@ from topologies import files
 QUIET_S = 0.3
 # How often event logs are looked at for what a fault waits for.
 WATCH_S = 0.005
+# How often it is looked whether everything still runs: each look asks the kernel about every tcpdump.
+LOOK_S = 0.25
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
 
@@ -56,7 +58,7 @@ class Task:
     pack_ms: float | None = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stage:
     """A network with everything on it, ready to be played on."""
 
@@ -66,13 +68,35 @@ class Stage:
     captures: Captures
     agents: Agents
     injector: Injector
+    problems: list[str] = field(default_factory=list)
+    """What has died or gone wrong so far, each said once. None ends the run, and any makes its verdict unknown."""
+    _next_look: float = 0.0
 
     def watch(self, most_s: float) -> None:
-        """Have an eye on the agents, the controller, and the faults that are due or waited for; for so long at the most."""
-        longest = WATCH_S if self.injector.is_watching else 0.25
+        """Have an eye on everything that may die, and on the faults that are due or waited for; for so long at the most."""
+        longest = WATCH_S if self.injector.is_watching else LOOK_S
         self.agents.notice(wait_s=max(0.0, min(most_s, longest, self.injector.next_due - time.monotonic())))
-        self.injector.look()
-        self.emulation.controller.check()
+        self.attempt(self.injector.look)
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_S
+            self.notice()
+
+    def attempt(self, action: Callable[[], object]) -> None:
+        """Do something; what keeps it from being done is a problem of the run."""
+        try:
+            action()
+        except CannotRun as failure:
+            self._write_down(str(failure))
+
+    def notice(self) -> None:
+        """See what has died or gone wrong since the last look."""
+        mortals = self.agents, self.captures, self.emulation.controller, self.emulation.vswitch
+        for mortal in mortals:
+            mortal.notice()
+        self._write_down(*(death for mortal in mortals for death in mortal.deaths), *self.injector.problems)
+
+    def _write_down(self, *problems: str) -> None:
+        self.problems += [problem for problem in dict.fromkeys(problems) if problem not in self.problems]
 
 
 def run(
@@ -125,24 +149,14 @@ def _measure(stage: Stage, play: Callable[[Stage, Progress], None], progress: Pr
     unfired = injector.unfired()
     injector.heal_everything()
     agents.hush()
-    _wait_until_quiet(stage.task.scenario, agents)
+    _wait_until_quiet(stage)
     counters = agents.counters()
     agents.stop()
-    problems = [
-        *agents.deaths,
-        *injector.problems,
-        *_misshapen(stage.emulation, injector),
-        *(f"the capture {file} ended early" for file in captures.dead()),
-        *never_fired(unfired),
-    ]
-    return _Measured(
-        started_ns,
-        time.time_ns(),
-        counters,
-        captures.stop(),
-        _drops_since(stage.emulation, drops_before, injector.dropped),
-        tuple(problems),
-    )
+    misshapen = _misshapen(stage.emulation, injector)
+    ended_ns, captured = time.time_ns(), captures.stop()
+    drops = _drops_since(stage.emulation, drops_before, injector.dropped)
+    stage.notice()
+    return _Measured(started_ns, ended_ns, counters, captured, drops, (*stage.problems, *misshapen, *never_fired(unfired)))
 
 
 def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
@@ -168,7 +182,9 @@ def _play(stage: Stage, progress: Progress) -> None:
     start = time.monotonic()
     for at_ms, action in timeline:
         _sleep_until(start + at_ms / 1000, stage)
-        action()
+        if stage.agents.are_lost:
+            return
+        stage.attempt(action)
     progress("letting it settle")
     _sleep_until(start + scenario.ends_ms / 1000, stage)
 
@@ -179,13 +195,15 @@ def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], N
 
 
 def _sleep_until(moment: float, stage: Stage) -> None:
-    while (left := moment - time.monotonic()) > 0:
+    """Watch until a moment; without agents there is nothing to wait for."""
+    while (left := moment - time.monotonic()) > 0 and not stage.agents.are_lost:
         stage.watch(left)
 
 
-def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
+def _wait_until_quiet(stage: Stage) -> None:
     """Wait until no counter moves for longer than any packet can be under way."""
-    delays = [link.delay_ms + link.jitter_ms for link in scenario.network.links]
+    scenario, agents = stage.task.scenario, stage.agents
+    delays = [link.delay_ms + link.jitter_ms for link in (*scenario.network.links, *stage.injector.current.values())]
     changes = [(fault.delay_ms or 0.0) + (fault.jitter_ms or 0.0) for fault in scenario.faults if isinstance(fault, LinkChange)]
     longest_delay_ms = max(delays + changes)
     quiet_s = QUIET_S + longest_delay_ms * len(scenario.network.switches) / 1000
@@ -199,10 +217,11 @@ def _wait_until_quiet(scenario: Scenario, agents: Agents) -> None:
 def _drops_since(
     emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
 ) -> tuple[LinkDrops, ...]:
-    """The drops since the start, with those whose count was lost to a change."""
+    """The drops since the start, with those whose count was lost to a change. A switch daemon that died took its counts along."""
     return tuple(
-        LinkDrops(source, target, *dataclasses.astuple(now + kept.get((source, target), Drops()) - before[source, target]))
-        for (source, target), now in shaping.read_drops(emulation.plan).items()
+        LinkDrops(source, target, *(max(0, drops) for drops in dataclasses.astuple(now + kept.get(way, Drops()) - before[way])))
+        for way, now in shaping.read_drops(emulation.plan).items()
+        for source, target in [way]
     )
 
 

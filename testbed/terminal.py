@@ -1,9 +1,13 @@
 """What a person sees while waiting: one moving line on a terminal, plain lines elsewhere; always on standard error."""
 
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -11,6 +15,28 @@ from rich.progress import Progress as Bar
 
 errors = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
+
+
+def on_end(call: Callable[[], NoReturn]) -> dict[int, Any]:
+    """Have something called when the system ends us or the terminal is closed; what was called before, by signal."""
+
+    def end(*_: object) -> NoReturn:
+        _write_nowhere_if_hung_up()
+        call()
+
+    # Whoever started us with nohup wants us to outlive the terminal.
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    return {number: signal.signal(number, end) for number in numbers}
+
+
+def _write_nowhere_if_hung_up() -> None:
+    """To write to a terminal that is gone is an error, and it must not get in the way of cleaning up."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.write(stream.fileno(), b"")
+        except OSError:
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class Progress(Protocol):

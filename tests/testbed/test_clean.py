@@ -1,12 +1,15 @@
 """Whatever ends a run, the machine is as it was; and clean-up touches nothing that a run did not make."""
 
+import os
+import pty
 import secrets
 import signal
 import subprocess
+import sys
 
 import pytest
 
-from tests.testbed.conftest import castbed, leftovers, objects, start_castbed, wait_for
+from tests.testbed.conftest import castbed, environment, leftovers, objects, start_castbed, wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
 
@@ -44,6 +47,30 @@ def test_a_second_ctrl_c_does_not_stop_the_clean_up(tmp_path):
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 130
+
+
+def test_a_hang_up_ends_a_run_like_ctrl_c(tmp_path):
+    process = start_run(tmp_path / "out")
+    wait_for(process, "broadcasting")
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_terminal_that_is_closed_ends_the_network_that_is_up_in_it(tmp_path):
+    ours, theirs = pty.openpty()
+    command = ["setsid", "--ctty", sys.executable, "-m", "testbed", "up", "clusters:k=2,size=2,shape=ring"]
+    command += ["--name", f"closed-{os.getpid()}", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
+        os.close(theirs)
+        shown = b""
+        while b"castbed> " not in shown:
+            shown += os.read(ours, 65536)
+        os.close(ours)
+    assert process.returncode == 130
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
