@@ -34,7 +34,7 @@ def differences(run, costs=COSTS, journeys=(FINE,), **changes) -> tuple[str, ...
     run = RunInput(
         directory=run.directory,
         run=msgspec.structs.replace(
-            run.run, **{key: value for key, value in changes.items() if key in {"link_drops", "problems"}}
+            run.run, **{key: value for key, value in changes.items() if key in {"captures", "link_drops", "problems"}}
         ),
         network=run.network,
         counters=changes.get("counters", run.counters),
@@ -128,6 +128,10 @@ def test_problems_of_the_run_and_of_its_captures_are_differences(run):
     fewer = [msgspec.structs.replace(reports[0], packets=0), *reports[1:]]
     assert differences(run, reports=fewer) == ("capture captures/h1-s1.pcap holds 0 packets, but 1 were captured",)
     assert differences(run, reports=reports[1:]) == ("capture captures/h1-s1.pcap was not read",)
+    killed = (msgspec.structs.replace(run.run.captures[0], captured=None), *run.run.captures[1:])
+    assert differences(run, captures=killed, reports=reports) == (
+        "capture captures/h1-s1.pcap was cut off: its tcpdump left no account of itself",
+    )
 
 
 def fault(what: str, target: str, at_s: int) -> Fault:
