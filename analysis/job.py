@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis import plots, tables
-from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances
+from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances, merged
 from analysis.claims import Sweep
 from analysis.errors import AnalysisError
 from analysis.fault_plots import delays_over_time_figure
@@ -142,7 +142,7 @@ def _parents(history: History) -> pa.Table:
 
 def _summary(run: RunInput, measured: Measured) -> Summary:
     """From tables to types, and from there on everything is a pure function."""
-    reports = [msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist()]
+    reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)
     by_purpose = Counter[str]()

@@ -7,6 +7,7 @@ import struct
 import subprocess
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
@@ -203,6 +204,9 @@ def test_packets_that_were_cut_are_read_as_far_as_they_go(tmp_path, snaplen):
     for mine, theirs in zip(found, tshark(path), strict=True):
         # Of a header that is not whole tshark shows the fields that are; here it is read whole or not at all.
         read_of_it = {name: value for name, value in expected(mine).items() if value is not None}
+        if theirs["destination"] is None:
+            # Where options are cut off, one that it does not see might name another destination.
+            read_of_it.pop("destination", None)
         assert read_of_it == {name: theirs[name] for name in read_of_it}
         assert (mine["captured"], mine["original"]) == (theirs["captured"], theirs["original"])
     assert (report.packets, report.cut > 0) == (30, True)
@@ -273,3 +277,14 @@ def test_damaged_files_are_read_as_far_as_tshark_reads_them_and_described(tmp_pa
     assert report.packets == len(found)
     assert problem in " ".join(report.problems)
     assert bool(problem) == bool(report.problems)
+
+
+def test_random_damage_to_blocks_never_raises(tmp_path):
+    whole = np.frombuffer(blocks("<"), np.uint8)
+    generator = np.random.default_rng(2)
+    path = tmp_path / "damaged.pcapng"
+    for _ in range(300):
+        damaged = whole.copy()
+        damaged[generator.integers(0, len(damaged), 10)] = generator.integers(0, 256, 10)
+        path.write_bytes(damaged[: generator.integers(0, len(damaged))].tobytes())
+        ours(path)
