@@ -2,7 +2,6 @@
 
 import gzip
 import ipaddress
-import shutil
 import struct
 import subprocess
 from decimal import Decimal
@@ -178,12 +177,6 @@ FILES = {
     "pcapng compressed": lambda: gzip.compress(blocks("<")),
     "huge snap length": lambda: classic(timed(ethernet()), snaplen=0xFFFFFFFF),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _needs_tshark():
-    if shutil.which("tshark") is None:
-        pytest.skip("tshark is not installed")
 
 
 @pytest.mark.parametrize("name", FILES)
