@@ -1,14 +1,16 @@
-"""Capture files and event logs to Spark rows: each worker takes some files, or parts of files, and yields Arrow batches.
+"""Capture files to the packets table, and event logs to Spark rows: each worker takes some files, or parts of files.
 
-Beside its data every part of a file yields one row with a `report`: what was in it and what could not be read. So one pass over the
-files gives both, and a file that is missing or damaged is a sentence in the books and not the end of the job.
-`sparkpcap` reads the captures; here numbers become names.
+Captures are read by `sparkpcap`; here numbers become names, and workers write the packets table themselves, as to hand every packet to
+the JVM for that would take most of the time. What they hand over is a `report` of each part of a file: what was in it and what could not
+be read. So one pass over the files gives both, and a file that is missing or damaged is a sentence in the books and not the end of the job.
 """
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv4Address
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.books import CaptureReport
@@ -31,7 +34,6 @@ from sparkpcap.rows import Query, Report, read
 
 PACKETS: Final = pa.schema(
     [
-        ("run", pa.int32()),
         ("link", pa.string()),
         ("source", pa.string()),
         ("target", pa.string()),
@@ -48,11 +50,13 @@ PACKETS: Final = pa.schema(
         ("group", pa.int32()),
         ("origin", pa.string()),
         ("sequence", pa.int64()),
-        ("report", pa.string()),
     ]
 )
-"""One row for each time a datagram was seen on a link. `run` is the position of the run in the job. Datagrams to our port that are not
-of this run have no `packet`, and what else only the header tells; their `sender` is who the address says it was."""
+"""One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
+only the header tells; their `sender` is who the address says it was."""
+
+REPORTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string())])
+"""One row for each part of a capture file. `run` is the position of the run in the job."""
 
 EVENTS: Final = pa.schema(
     [
@@ -71,6 +75,8 @@ EVENTS: Final = pa.schema(
 _BATCH: Final = 200_000
 _TASK: Final = pa.schema([("task", pa.int32())])
 _ETHERNET_HEADER: Final = 14
+# Spark can compile its queries, which takes a second or so: that pays from some hundred thousand packets on.
+_COMPILE_BYTES: Final = 64 << 20
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
 _SIZES: Final = {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}
@@ -98,8 +104,9 @@ class _Names(NamedTuple):
     links: tuple[tuple[str, bool], ...]
 
 
-def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
-    """Every packet on every link of every run: from captures, with a report of each, or from what the simulator wrote."""
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> tuple[DataFrame, pa.Table]:
+    """Write the packets table of every run, from captures or what the simulator wrote; all of them with a column `run`, and the reports."""
+    places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
     simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
     captures = {
@@ -109,14 +116,45 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
         if number not in simulated
     }
 
-    def read_parts(parts: Sequence[Part]) -> Batches:
-        for part in parts:
-            run, item = captures[part.path]
-            yield from read_capture(names[run], run, item, part)
+    def store_parts(number: int, parts: Sequence[Part]) -> Batches:
+        for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
+            with _writer(places[run], run, number) as writer:
+                for part in of_run:
+                    report = store_capture(names[run], captures[part.path][1], part, writer)
+                    yield _batch(REPORTS, 1, {"run": [run], "report": [report]})
 
-    tasks: list[Task] = [partial(read_parts, parts) for parts in plan(list(captures), spark.sparkContext.defaultParallelism)]
-    tasks += [partial(read_crossings, names[run].directory, run) for run in simulated]
-    return _distribute(spark, tasks, PACKETS)
+    def store_crossings(run: int) -> Batches:
+        with _writer(places[run], run, 0) as writer:
+            for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
+                writer.write_batch(_batch(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True))))
+        yield from ()
+
+    planned = plan(list(captures), spark.sparkContext.defaultParallelism)
+    tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
+    tasks += [partial(store_crossings, run) for run in simulated]
+    reports = _distribute(spark, tasks, REPORTS).toArrow()
+    is_long = sum(part.bytes for parts in planned for part in parts) > _COMPILE_BYTES
+    spark.conf.set("spark.sql.codegen.wholeStage", str(is_long).lower())
+    packets = spark.read.schema(from_arrow_schema(PACKETS)).parquet(*map(str, places))
+    return packets.withColumn("run", F.split_part("_metadata.file_name", F.lit("-"), F.lit(2)).cast("int")), reports
+
+
+def _empty_table(directory: Path) -> Path:
+    """Where a run's packets go; what an earlier analysis left is removed."""
+    place = directory / "tables" / "packets.parquet"
+    place.mkdir(parents=True, exist_ok=True)
+    for file in place.iterdir():
+        file.unlink()
+    return place
+
+
+@contextmanager
+def _writer(place: Path, run: int, task: int) -> Iterator[pq.ParquetWriter]:
+    """Writes a file of a run's packets table. Readers see it when it is whole; its name says which run of the job it is of."""
+    name = f"part-{run}-{task}.parquet"
+    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy") as writer:
+        yield writer
+    (place / f".{name}").replace(place / name)
 
 
 def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
@@ -155,27 +193,19 @@ def _names(run: RunInput) -> _Names:
     )
 
 
-def read_crossings(directory: Path, run: int) -> Batches:
-    """The packets of a simulated run."""
-    for batch in pq.ParquetFile(directory / CROSSINGS).iter_batches(_BATCH):
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        yield _batch(PACKETS, batch.num_rows, columns | {"run": pa.repeat(run, batch.num_rows)})
-
-
-def read_capture(names: _Names, run: int, item: int, part: Part) -> Batches:
-    """The packets of a capture file or of a part of it, then its report."""
+def store_capture(names: _Names, item: int, part: Part, writer: pq.ParquetWriter) -> str:
+    """Write the packets of a capture file or of a part of it; its report."""
     query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
     batches = read(part, query)
     while True:
         try:
             batch = next(batches)
         except StopIteration as end:
-            yield _report(run, names.captures[item].file, end.value)
-            return
-        yield _packets(names, run, item, batch)
+            return _report(names.captures[item].file, end.value)
+        writer.write_batch(_packets(names, item, batch))
 
 
-def _packets(names: _Names, run: int, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of numbers to a batch with names."""
     rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
     by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
@@ -191,7 +221,6 @@ def _packets(names: _Names, run: int, item: int, batch: pa.RecordBatch) -> pa.Re
         return pc.if_else(ours, values, None)
 
     columns = {
-        "run": pa.repeat(run, rows),
         "link": pa.repeat(link, rows),
         "source": pc.if_else(backwards, capture.target, capture.source),
         "target": pc.if_else(backwards, capture.source, capture.target),
@@ -224,10 +253,9 @@ def read_events(host: str, path: Path, run: int) -> Batches:
         yield _batch(EVENTS, 1, {"run": [run], "report": [log.problem]})
 
 
-def _report(run: int, file: str, found: Report) -> pa.RecordBatch:
+def _report(file: str, found: Report) -> str:
     cut = (f"has {found.cut} packets of which too little was kept to read them",) if found.cut else ()
-    report = CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))
-    return _batch(PACKETS, 1, {"run": [run], "report": [msgspec.json.encode(report).decode()]})
+    return msgspec.json.encode(CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))).decode()
 
 
 def _batch(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:
