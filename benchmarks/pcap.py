@@ -92,6 +92,8 @@ def parse(session: Any, path: Path) -> None:
 
 def warm(path: Path, small: Path, cores: int, repeat: int) -> dict[str, Any]:
     """Both with a session that is up, several times, and what the workers' memory came to."""
+    # A worker and the JVM would use two cores for one task.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     session = spark.start_session(f"local[{cores}]")
     session.dataSource.register(PcapDataSource)
     with tempfile.TemporaryDirectory(dir=path.parent) as private:
