@@ -62,7 +62,7 @@ class Gzipped:
         return np.frombuffer(bytes(memoryview(self._kept)[:size]), np.uint8)
 
     def _forget(self, at: int) -> None:
-        passed = min(at - self._begin, len(self._kept))
+        passed = max(0, min(at - self._begin, len(self._kept)))
         del self._kept[:passed]
         self._begin += passed
 
@@ -78,11 +78,8 @@ class Gzipped:
     def rest(self, at: int) -> int:
         """How many bytes there are from `at` on; reads them all."""
         while not self._over:
-            self._forget(at)
-            at = max(at, self._begin)
+            self._forget(self._begin + len(self._kept))
             self._read()
-            at_end = self._begin + len(self._kept)
-            self._forget(at_end)
         return self._begin + len(self._kept) - at
 
     def close(self) -> None:

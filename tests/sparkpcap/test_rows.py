@@ -1,5 +1,6 @@
 """Captures to batches: fields of payloads, filters, what is counted, and hostile files."""
 
+import gzip
 import struct
 
 import numpy as np
@@ -10,6 +11,7 @@ from scapy.utils import rdpcap
 from analysis.scan import FIELDS
 from hostagent.messages import Purpose
 from hostagent.wire import COST_DSCP, COST_TOS, HEADER, MAGIC, Header
+from sparkpcap import captures
 from sparkpcap.plan import Part
 from sparkpcap.rows import Query, Report, read
 from tests.analysis.synthetic import PORT, RUN, START_NS, datagram, frame
@@ -90,6 +92,20 @@ def test_a_corrupt_length_costs_what_comes_after_it(reading):
     rows, report = reading(bytes(data))
     assert f"impossible length 4294967280 at byte {second}" in report.problems[0]
     assert len(rows) == 1
+
+
+def test_what_is_skipped_of_a_compressed_file_is_counted_too(reading):
+    whole = make_pcap(packets(1))
+    lost = b"\xff" * 16 + np.random.default_rng(1).bytes(5_000_000)
+    rows, report = reading(gzip.compress(whole + lost, 1))
+    assert len(rows) == 1
+    assert report.problems[0].endswith(f"at byte {len(whole)}; the {len(lost)} bytes from there are skipped")
+
+
+def test_compressed_files_are_read_in_windows(reading, monkeypatch):
+    monkeypatch.setattr(captures, "WINDOW", 1000)
+    rows, report = reading(gzip.compress(make_pcap(packets(500))))
+    assert ([row["packet"] for row in rows], report.problems) == (list(range(500)), ())
 
 
 def test_other_traffic_is_skipped_and_counted(reading):
