@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkpcap.files import Source
-from sparkpcap.walk import Bytes, Places, follow, numbers_at
+from sparkpcap.walk import Bytes, Places, follow, numbers_at, rows_at
 
 Flags = NDArray[np.bool_]
 
@@ -231,20 +231,21 @@ class _Records:
         """All records do."""
         return True
 
-    def likely(self, at: Places) -> Flags:
+    def likely(self, at: Places, span: int) -> Flags:
         """Its time is near that of the first record, it is not empty, and so on, and for the record behind it the same."""
-        found = self._near(at)
-        places = at[found]
+        found = self._near(rows_at(self._words, at, span))
+        row, column = np.nonzero(found)
+        places = at[row] + column
         captured = self._words[places + 8].astype(np.int64)
         following = places + _RECORD_HEADER + captured
         good = (captured > 0) & (captured <= self._words[places + 12]) & (captured <= LONGEST_PACKET)
         good &= (self._words[places + 4] < 1_000_000_000) & (following + _RECORD_HEADER <= self.size)
-        good[good] = self._near(following[good])
-        found[found] = good
+        good[good] = self._near(self._words[following[good]])
+        found[row, column] = good
         return found
 
-    def _near(self, at: Places) -> Flags:
-        return np.asarray(self._words[at] - self._first_s + np.uint32(_DAY_S) < 2 * _DAY_S)
+    def _near(self, seconds: NDArray[Any]) -> Flags:
+        return np.asarray(seconds - self._first_s + np.uint32(_DAY_S) < 2 * _DAY_S)
 
 
 class _Blocks:
@@ -279,10 +280,12 @@ class _Blocks:
         """Whether it is a block for a packet, or one that describes an interface: those are not passed over."""
         return self._unpack(self._view, at)[0] in {_INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED}
 
-    def likely(self, at: Places) -> Flags:
+    def likely(self, at: Places, span: int) -> Flags:
         """It is a multiple of four bytes from the start and names the commonest kind of packet, and its two lengths agree."""
-        found = np.asarray((self._words[at] == _ENHANCED) & (at % 4 == 0))
-        found[found] = self.lengths(at[found]) > 0
+        found = np.asarray(rows_at(self._words, at, span) == _ENHANCED)
+        row, column = np.nonzero(found)
+        places = at[row] + column
+        found[row, column] = (places % 4 == 0) & (self.lengths(places) > 0)
         return found
 
 

@@ -31,7 +31,9 @@ class Mapped:
         if size <= 0:
             return np.empty(0, np.uint8)
         before = at % mmap.ALLOCATIONGRANULARITY
-        mapped = mmap.mmap(self._file.fileno(), size + before, offset=at - before, prot=mmap.PROT_READ)
+        # Populated at once: the lanes of a walk touch pages in an order that no read-ahead expects.
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        mapped = mmap.mmap(self._file.fileno(), size + before, flags, mmap.PROT_READ, offset=at - before)
         return np.frombuffer(mapped, np.uint8, offset=before)
 
     def rest(self, at: int) -> int:

@@ -36,8 +36,8 @@ class Chain(Protocol):
     def length(self, at: int) -> int:
         """The same for one place."""
 
-    def likely(self, at: Places) -> NDArray[np.bool_]:
-        """Where a record may start, of places far enough from the end: a guess, the better the fewer it lets pass."""
+    def likely(self, at: Places, span: int) -> NDArray[np.bool_]:
+        """Where a record may start in the `span` bytes from each place on, far from the end: a guess, the better the fewer it lets pass."""
 
 
 class _Lanes(NamedTuple):
@@ -85,10 +85,9 @@ def _starts(chain: Chain) -> Places:
     lanes = np.arange(_LANE, chain.size - _LANE, _LANE, dtype=np.int64)
     found, begin, look = [np.zeros(1, np.int64)], 0, _LANE // _LOOK
     while look <= _LANE // _LOOK_MOST and len(lanes):
-        places = lanes[:, np.newaxis] + np.arange(begin, look)
-        likely = chain.likely(places)
+        likely = chain.likely(lanes + begin, look - begin)
         has = likely.any(axis=1)
-        found.append(places[has, likely.argmax(axis=1)[has]])
+        found.append((lanes + begin + likely.argmax(axis=1))[has])
         lanes, begin, look = lanes[~has], look, 2 * look
     return np.unique(np.concatenate(found))
 
@@ -120,3 +119,9 @@ def numbers_at(data: Bytes, kind: str) -> NDArray[Any]:
     """The number at every byte of `data`, as if it started there: a view, which costs nothing."""
     layout = np.dtype(kind)
     return np.ndarray((max(0, len(data) - layout.itemsize + 1),), layout, data.data, strides=(1,))
+
+
+def rows_at(numbers: NDArray[Any], at: Places, span: int) -> NDArray[Any]:
+    """The `span` numbers from each place on, a row each."""
+    rows: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(numbers, span)[at]
+    return rows
