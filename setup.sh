@@ -13,9 +13,10 @@ lock=$root/requirements.lock
 log=$venv/setup.log
 stamp=$venv/castbed-stamp
 python=/usr/bin/python3
+java=/usr/bin/java
 os_release=${CASTBED_OS_RELEASE:-/etc/os-release}
 
-# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip; tshark is for the tests of the dissector.
+# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip; tshark is what tests compare with.
 packages=(
     mininet openvswitch-switch tcpdump ethtool iproute2 iputils-ping
     net-tools procps psmisc kmod python3-venv ca-certificates tshark
@@ -100,6 +101,8 @@ made_from() { echo "$root $(readlink --canonicalize "$python")"; }
 stamp_text() {
     made_from
     cat "$root/setup.sh" "$lock" | sha256sum
+    # The archive of Spark's classes is of one Java; PySpark's version is in the lock.
+    stat --dereference --format='java %s %Y' "$java" 2>/dev/null || true
 }
 
 is_up_to_date() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text) == "$(<"$stamp")" ]]; }
@@ -116,7 +119,7 @@ missing_packages() {
 
 # PySpark 4 wants Java 17 or newer; the first number in quotes is 17 for "17.0.2" and 1 for the old "1.8.0".
 has_java() {
-    [[ $(/usr/bin/java -version 2>&1) =~ version\ \"([0-9]+) ]] && ((BASH_REMATCH[1] >= 17))
+    [[ $("$java" -version 2>&1) =~ version\ \"([0-9]+) ]] && ((BASH_REMATCH[1] >= 17))
 }
 
 apt_get() {
@@ -135,7 +138,7 @@ install_packages() {
     apt_get update || true
     # Castbed needs none of the recommended packages.
     apt_get install --no-install-recommends "${missing[@]}" || explain_failure
-    has_java || stop "/usr/bin/java is still older than 17. Choose a newer one with 'update-alternatives --config java', then run ./setup.sh again."
+    has_java || stop "$java is still older than 17. Choose a newer one with 'update-alternatives --config java', then run ./setup.sh again."
 }
 
 kernel_has() { [[ -d /sys/module/$1 ]] || modprobe --dry-run --quiet "$1"; }
@@ -204,6 +207,14 @@ install_python_packages() {
     rm --recursive --force "$venv/tmp"
 }
 
+# Without the archive Spark starts slower, and nothing else is different.
+archive_classes() {
+    is_up_to_date && return
+    begin "archive of Spark's classes, for a quick start"
+    logged env PYTHONPATH="$root" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 "$venv/bin/python" -m analysis.archive \
+        || say "the archive could not be made; Spark will start slower"
+}
+
 is_running() {
     local pid_file=/var/run/openvswitch/$1.pid
     [[ -r $pid_file ]] && [[ $(cat "/proc/$(<"$pid_file")/comm" 2>/dev/null) == "$1" ]]
@@ -251,6 +262,7 @@ main() {
     install_packages
     install_virtual_machine
     install_python_packages
+    archive_classes
     start_open_vswitch
     write_stamp
     say "done"

@@ -40,6 +40,16 @@ class CaptureReport(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+def merged(reports: Iterable[CaptureReport]) -> list[CaptureReport]:
+    """One report a file, where parts of a file were read apart from each other."""
+    files: dict[str, CaptureReport] = {}
+    for report in reports:
+        so_far = files.get(report.file, CaptureReport(report.file))
+        packets, skipped = so_far.packets + report.packets, so_far.skipped + report.skipped
+        files[report.file] = CaptureReport(report.file, packets, skipped, (*so_far.problems, *report.problems))
+    return list(files.values())
+
+
 class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
     """What one direction of a link carried for one purpose."""
 

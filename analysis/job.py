@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis import plots, tables
-from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances
+from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances, merged
 from analysis.claims import Sweep
 from analysis.errors import AnalysisError
 from analysis.fault_plots import delays_over_time_figure
@@ -77,13 +77,13 @@ def draw(sweep: Sweep, directory: Path) -> list[Path]:
 
 
 def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
-    scanned, events = scan_packets(spark, runs).persist(), scan_events(spark, runs).persist()
-    packets, delivered = scanned.where("report is null"), tables.deliveries(events.where("report is null"))
-    crossings = tables.journeys(packets).persist()
+    progress("reading packets")
+    packets, reported = scan_packets(spark, runs)
+    reports = _of_runs(reported, runs)
+    events = scan_events(spark, runs).persist()
+    delivered, crossings = tables.deliveries(events.where("report is null")), tables.journeys(packets).persist()
     disturbed = [disturbances(run.network, run.faults) for run in runs]
     try:
-        progress("reading packets")
-        reports = _collect(scanned.where("report is not null").select("run", "report"), runs)
         progress("counting packets")
         link_costs = _collect(tables.link_costs(packets), runs)
         message_costs = _collect(tables.message_costs(crossings), runs)
@@ -93,13 +93,12 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
         delays = _collect(tables.delay_quantiles(delivered), runs)
         progress("writing tables")
         for number, run in enumerate(runs):
-            tables.write(tables.of_run(packets, number), run.directory, "packets")
             tables.write(tables.of_run(delivered, number), run.directory, "deliveries")
             tables.write(spark.createDataFrame(link_costs[number]), run.directory, "link_costs")
             tables.write(spark.createDataFrame(message_costs[number]), run.directory, "message_costs")
             tables.write(spark.createDataFrame(_parents(histories[number])), run.directory, "parents")
     finally:
-        for table in (scanned, events, crossings):
+        for table in (events, crossings):
             table.unpersist()
     parts = zip(runs, reports, link_costs, message_costs, journeys, histories, delays, strict=True)
     return histories, [_summary(run, Measured(*of_run)) for run, *of_run in parts]
@@ -117,8 +116,11 @@ class Measured(NamedTuple):
 
 
 def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
+    return _of_runs(table.toArrow(), runs)
+
+
+def _of_runs(collected: pa.Table, runs: Sequence[RunInput]) -> list[pa.Table]:
     """A small table, cut into the part of each run."""
-    collected = table.toArrow()
     return [collected.filter(pc.equal(collected["run"], number)).drop_columns("run") for number in range(len(runs))]
 
 
@@ -142,7 +144,7 @@ def _parents(history: History) -> pa.Table:
 
 def _summary(run: RunInput, measured: Measured) -> Summary:
     """From tables to types, and from there on everything is a pure function."""
-    reports = [msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist()]
+    reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)
     by_purpose = Counter[str]()

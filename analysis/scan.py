@@ -1,12 +1,15 @@
-"""Capture files and event logs to Spark rows: each worker takes a list of paths and yields Arrow batches.
+"""Capture files to the packets table, and event logs to Spark rows: each worker takes some files, or parts of files.
 
-Beside its data every file yields one row with a `report`: what was in it and what could not be read. So one pass over the files gives
-both, and a file that is missing or damaged is a sentence in the books and not the end of the job.
+Captures are read by `sparkpcap`; here numbers become names, and workers write the packets table themselves, as to hand every packet to
+the JVM for that would take most of the time. What they hand over is a `report` of each part of a file: what was in it and what could not
+be read. So one pass over the files gives both, and a file that is missing or damaged is a sentence in the books and not the end of the job.
 """
 
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from ipaddress import IPv4Address
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,18 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analysis import pcap
 from analysis.books import CaptureReport
 from analysis.inputs import RunInput
 from analysis.logs import read_log
 from analysis.results import CROSSINGS, Capture
 from hostagent.messages import Purpose
+from hostagent.wire import FIELDS, MAGIC, VERSION, Header
+from sparkpcap.plan import Part, plan
+from sparkpcap.rows import Query, Report, read
 
 PACKETS: Final = pa.schema(
     [
-        ("run", pa.int32()),
         ("link", pa.string()),
         ("source", pa.string()),
         ("target", pa.string()),
@@ -44,11 +49,13 @@ PACKETS: Final = pa.schema(
         ("group", pa.int32()),
         ("origin", pa.string()),
         ("sequence", pa.int64()),
-        ("report", pa.string()),
     ]
 )
-"""One row for each time a datagram was seen on a link. `run` is the position of the run in the job. Datagrams to our port that are not
-of this run have no `packet`, and what else only the header tells; their `sender` is who the address says it was."""
+"""One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
+only the header tells; their `sender` is who the address says it was."""
+
+REPORTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string())])
+"""One row for each part of a capture file. `run` is the position of the run in the job."""
 
 EVENTS: Final = pa.schema(
     [
@@ -64,12 +71,17 @@ EVENTS: Final = pa.schema(
 )
 """One row for each event in a log that a history is made of (`analysis.logs.KEPT`); `details` is JSON, where there are any."""
 
-# Packets made into one batch at a time: some 60 MB of arrays, whatever the size of the file.
 _BATCH: Final = 200_000
-_TASK: Final = pa.schema([("run", pa.int32()), ("item", pa.int32())])
+_TASK: Final = pa.schema([("task", pa.int32())])
+_ETHERNET_HEADER: Final = 14
+# Spark can compile its queries, which takes a second or so: that pays from some hundred thousand packets on.
+_COMPILE_BYTES: Final = 64 << 20
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
+_READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
+
 Batches = Iterator[pa.RecordBatch]
+Task = Callable[[], Batches]
 
 
 class _Names(NamedTuple):
@@ -84,35 +96,79 @@ class _Names(NamedTuple):
     links: tuple[tuple[str, bool], ...]
 
 
-def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
-    """Every packet on every link of every run: from captures, with one report a file, or from what the simulator wrote."""
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> tuple[DataFrame, pa.Table]:
+    """Write the packets table of every run, from captures or what the simulator wrote; all of them with a column `run`, and the reports."""
+    places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
-    simulated = [run.run.engine == "simulator" for run in runs]
-    items = [1 if virtual else len(run.run.captures) for run, virtual in zip(runs, simulated, strict=True)]
+    simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
+    captures = {
+        str(run.directory / capture.file): (number, item)
+        for number, run in enumerate(runs)
+        for item, capture in enumerate(run.run.captures)
+        if number not in simulated
+    }
 
-    def read(run: int, item: int) -> Batches:
-        return read_crossings(names[run].directory, run) if simulated[run] else read_capture(names[run], run, item)
+    def store_parts(number: int, parts: Sequence[Part]) -> Batches:
+        for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
+            with _writer(places[run], run, number) as writer:
+                for part in of_run:
+                    report = store_capture(names[run], captures[part.path][1], part, writer)
+                    yield _batch(REPORTS, 1, {"run": [run], "report": [report]})
 
-    return _distribute(spark, items, PACKETS, read)
+    def store_crossings(run: int) -> Batches:
+        with _writer(places[run], run, 0) as writer:
+            for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
+                writer.write_batch(_batch(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True))))
+        yield from ()
+
+    planned = plan(list(captures), spark.sparkContext.defaultParallelism)
+    tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
+    tasks += [partial(store_crossings, run) for run in simulated]
+    reports = _distribute(spark, tasks, REPORTS).toArrow()
+    is_long = sum(part.bytes for parts in planned for part in parts) > _COMPILE_BYTES
+    spark.conf.set("spark.sql.codegen.wholeStage", str(is_long).lower())
+    packets = spark.read.schema(from_arrow_schema(PACKETS)).parquet(*map(str, places))
+    return packets.withColumn("run", F.split_part("_metadata.file_name", F.lit("-"), F.lit(2)).cast("int")), reports
+
+
+def _empty_table(directory: Path) -> Path:
+    """Where a run's packets go; what an earlier analysis left is removed."""
+    place = directory / "tables" / "packets.parquet"
+    place.mkdir(parents=True, exist_ok=True)
+    for file in place.iterdir():
+        file.unlink()
+    return place
+
+
+@contextmanager
+def _writer(place: Path, run: int, task: int) -> Iterator[pq.ParquetWriter]:
+    """Writes a file of a run's packets table. Readers see it when it is whole; its name says which run of the job it is of."""
+    name = f"part-{run}-{task}.parquet"
+    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy") as writer:
+        yield writer
+    (place / f".{name}").replace(place / name)
 
 
 def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
     """Every event that a history is made of, in every log of every run, with a report for each log that is damaged."""
-    logs = [[(host, run.directory / "events" / f"{host}.jsonl") for host in run.network.hosts] for run in runs]
-    items = [len(paths) for paths in logs]
-    return _distribute(spark, items, EVENTS, lambda run, item: read_events(*logs[run][item], run))
+    tasks = [
+        partial(read_events, host, run.directory / "events" / f"{host}.jsonl", number)
+        for number, run in enumerate(runs)
+        for host in run.network.hosts
+    ]
+    return _distribute(spark, tasks, EVENTS)
 
 
-def _distribute(spark: SparkSession, items: Sequence[int], schema: pa.Schema, read: Callable[[int, int], Batches]) -> DataFrame:
-    """Spread the files over the workers, several to each."""
+def _distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
+    """Spread the tasks over the workers, several to each."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Batches:
         for batch in batches:
-            for task in batch.to_pylist():
-                yield from read(task["run"], task["item"])
+            for number in batch["task"].to_pylist():
+                yield from tasks[number]()
 
-    tasks = [(run, item) for run, count in enumerate(items) for item in range(count)]
-    return spark.createDataFrame(tasks, from_arrow_schema(_TASK)).mapInArrow(work, from_arrow_schema(schema))
+    numbers = [(number,) for number in range(len(tasks))]
+    return spark.createDataFrame(numbers, from_arrow_schema(_TASK)).mapInArrow(work, from_arrow_schema(schema))
 
 
 def _names(run: RunInput) -> _Names:
@@ -123,91 +179,59 @@ def _names(run: RunInput) -> _Names:
         run=run.run.run,
         udp_port=run.run.udp_port,
         hosts=pa.array(network.hosts),
-        addresses=pa.array([int(IPv4Address(network.addresses[host])) for host in network.hosts], pa.uint32()),
+        addresses=pa.array([int(IPv4Address(network.addresses[host])) for host in network.hosts], pa.int64()),
         captures=run.run.captures,
         links=tuple((link.name, link.expensive) for link in ends),
     )
 
 
-def read_crossings(directory: Path, run: int) -> Batches:
-    """The packets of a simulated run."""
-    for batch in pq.ParquetFile(directory / CROSSINGS).iter_batches(_BATCH):
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        yield _batch(PACKETS, batch.num_rows, columns | {"run": pa.repeat(run, batch.num_rows)})
+def store_capture(names: _Names, item: int, part: Part, writer: pq.ParquetWriter) -> str:
+    """Write the packets of a capture file or of a part of it; its report."""
+    query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
+    batches = read(part, query)
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration as end:
+            return _report(names.captures[item].file, end.value)
+        writer.write_batch(_packets(names, item, batch))
 
 
-def read_capture(names: _Names, run: int, item: int) -> Batches:
-    """The packets of one capture file, then its report."""
-    capture = names.captures[item]
-    try:
-        data = _map(names.directory / capture.file)
-    except OSError as error:
-        yield _report(run, CaptureReport(capture.file, problems=(f"cannot be read ({error.strerror})",)))
-        return
-    found = pcap.index(data)
-    skipped = cut = 0
-    for start in range(0, len(found.offsets), _BATCH):
-        part = pcap.extract(data, found, slice(start, start + _BATCH), names.udp_port, names.run)
-        skipped, cut = skipped + part.skipped, cut + part.cut
-        yield _packets(names, run, item, part)
-    problems = [found.problem] if found.problem else []
-    if cut:
-        problems.append(f"has {cut} packets of which too little was kept to read them")
-    yield _report(run, CaptureReport(capture.file, len(found.offsets), skipped, tuple(problems)))
-
-
-def _map(path: Path) -> pcap.Bytes:
-    with path.open("rb") as file:
-        if not path.stat().st_size:
-            return np.empty(0, np.uint8)
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-
-
-def _packets(names: _Names, run: int, item: int, part: pcap.Datagrams) -> pa.RecordBatch:
-    """Arrays of numbers to a batch with names."""
-    header, capture, (link, expensive) = part.header, names.captures[item], names.links[item]
-    by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.uint16())
-    sender = _lookup(header["sender"], by_number, names.hosts)
-    origin = _lookup(header["origin"], by_number, names.hosts)
+def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of numbers to a batch with names."""
+    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
+    sender = _lookup(batch["sender"], by_number, names.hosts)
+    origin = _lookup(batch["origin"], by_number, names.hosts)
     # An agent refuses what comes from or is about a host that it does not know, so that is not ours either.
-    ours = pc.and_(pc.and_(pa.array(part.ours), sender.is_valid()), origin.is_valid())
-    by_address = _lookup(part.source, names.addresses, names.hosts)
+    known = pc.and_(sender.is_valid(), origin.is_valid())
+    ours = pc.and_(known, pc.fill_null(pc.less_equal(batch["purpose"], int(Purpose.CONTROL)), fill_value=False))
+    by_address = _lookup(batch["source"], names.addresses, names.hosts)
     backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(by_address, ""), capture.source))
 
     def own(values: Any) -> pa.Array:
         return pc.if_else(ours, values, None)
 
     columns = {
-        "run": pa.repeat(run, len(header)),
-        "link": pa.repeat(link, len(header)),
+        "link": pa.repeat(link, rows),
         "source": pc.if_else(backwards, capture.target, capture.source),
         "target": pc.if_else(backwards, capture.source, capture.target),
-        "expensive": pa.repeat(expensive, len(header)),
-        "at_ns": part.at_ns,
+        "expensive": pa.repeat(expensive, rows),
+        "at_ns": batch["at_ns"],
         "sender": pc.if_else(ours, sender, by_address),
-        "destination": _lookup(part.destination, names.addresses, names.hosts),
-        "dscp": part.dscp,
-        "bytes": part.bytes,
-        "protocol": own(header["protocol"]),
-        "kind": own(header["kind"]),
-        "purpose": own(_PURPOSES.take(pa.array(np.minimum(header["purpose"], Purpose.CONTROL)))),
-        # Spark has no unsigned numbers: the same 64 bits, still unique for each sender.
-        "packet": own(_native(header["packet"]).view(np.int64)),
-        "group": own(_native(header["group"])),
+        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "dscp": batch["dscp"],
+        "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
+        "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
         "origin": own(origin),
-        "sequence": own(_native(header["sequence"])),
+        **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
     }
-    return _batch(PACKETS, len(header), columns)
+    return _batch(PACKETS, rows, columns)
 
 
-def _lookup(values: Any, keys: pa.Array, names: pa.Array) -> pa.Array:
+def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:
     """The name of each value, or null."""
-    return names.take(pc.index_in(pa.array(_native(values)), value_set=keys))
-
-
-def _native(values: Any) -> Any:
-    """Arrow reads numbers in the machine's byte order only."""
-    return np.ascontiguousarray(values).astype(values.dtype.newbyteorder("="))
+    return names.take(pc.index_in(values, value_set=keys))
 
 
 def read_events(host: str, path: Path, run: int) -> Batches:
@@ -221,8 +245,9 @@ def read_events(host: str, path: Path, run: int) -> Batches:
         yield _batch(EVENTS, 1, {"run": [run], "report": [log.problem]})
 
 
-def _report(run: int, report: CaptureReport) -> pa.RecordBatch:
-    return _batch(PACKETS, 1, {"run": [run], "report": [msgspec.json.encode(report).decode()]})
+def _report(file: str, found: Report) -> str:
+    cut = (f"has {found.cut} packets of which too little was kept to read them",) if found.cut else ()
+    return msgspec.json.encode(CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))).decode()
 
 
 def _batch(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:

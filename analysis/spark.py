@@ -14,6 +14,8 @@ from analysis.errors import AnalysisError
 # The jobs are short: the JVM's quick compiler and simplest collector start sooner, and the full ones would never pay off.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HERE = Path(__file__).parent
+ARCHIVE = Path(sys.prefix) / "castbed-spark.jsa"
+"""Spark's classes as the JVM has them in memory; made by `analysis.archive`."""
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises for whatever went wrong in it."""
 
@@ -38,8 +40,17 @@ def _everywhere() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Workers import these modules by name, from the folder they were started from.
         "spark.executorEnv.PYTHONPATH": str(HERE.parent),
-        "spark.driver.extraJavaOptions": SHORT_JOBS,
+        "spark.driver.extraJavaOptions": " ".join((SHORT_JOBS, _quiet(), *_shared_classes())),
     }
+
+
+def _quiet() -> str:
+    return f"-Dlog4j2.configurationFile={(HERE / 'conf' / 'log4j2.properties').as_uri()}"
+
+
+def _shared_classes() -> tuple[str, ...]:
+    """Classes in set-up's archive need not be read and checked again. An archive of another Java or Spark is passed over in silence."""
+    return ("-Xshare:auto", f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable") if ARCHIVE.exists() else ()
 
 
 def _on_this_machine() -> dict[str, str]:

@@ -82,6 +82,14 @@ class Header(NamedTuple):
     sent_ns: int
 
 
+_CODES: Final = HEADER.format[1:]
+FIELDS: Final = tuple(
+    (name, struct.calcsize("!" + _CODES[:number]), {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}[code])
+    for number, (name, code) in enumerate(zip(Header._fields, _CODES, strict=True))
+)
+"""The fixed header for those who read it as arrays: the name of each field, its offset and its type."""
+
+
 class Refused(Exception):
     """A datagram that is not for us or not well-formed; `reason` names the counter it goes to."""
 

@@ -2,21 +2,24 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from analysis import pcap
 from analysis.results import Capture
-from hostagent.wire import PORT
+from hostagent.wire import FIELDS, MAGIC
+from sparkpcap.captures import Capture as Growing
+from sparkpcap.captures import Form
+from sparkpcap.files import open_source
+from sparkpcap.layers import decode, fields
 from testbed.faults import described
 from testbed.logs import EventLogs
 from testbed.runner import Stage
 from testbed.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
 from topologies import Link
 
-_FILE_HEADER = 24
+_HEADER = np.dtype({"names": [f[0] for f in FIELDS], "offsets": [f[1] for f in FIELDS], "formats": [f[2] for f in FIELDS]})
 
 
 class Ledger:
@@ -113,28 +116,22 @@ class _Tail:
 
     def __init__(self, path: Path, capture: Capture, run: int) -> None:
         self.capture = capture
-        self._run = run
         self.packets: Counter[str] = Counter()
         self._path = path
-        self._read = _FILE_HEADER
-        self._header = b""
+        self._run = run
+        self._at = 0
+        self._form: Form | None = None
 
-    def news(self) -> Iterable[tuple[str, tuple[int, int]]]:
+    def news(self) -> Iterator[tuple[str, tuple[int, int]]]:
         """The purpose of each new packet, and what tells it from every other: its sender and number."""
-        with self._path.open("rb") as file:
-            self._header = self._header or file.read(_FILE_HEADER)
-            file.seek(self._read)
-            data = np.frombuffer(self._header + file.read(), np.uint8)
-        found = pcap.index(data)
-        if not len(found.offsets):
-            return
-        last = int(found.offsets[-1])
-        # The length of what was kept of a packet is the third number before it.
-        kept = int(data[last : last + found.record.itemsize].view(found.record)["captured"][0])
-        self._read += last + found.record.itemsize + kept - _FILE_HEADER
-        datagrams = pcap.extract(data, found, slice(None), PORT, self._run)
-        header = datagrams.header[datagrams.ours]
-        yield from (
-            (PURPOSES[purpose], (int(sender), int(packet)))
-            for purpose, sender, packet in zip(header["purpose"], header["sender"], header["packet"], strict=True)
-        )
+        source = open_source(str(self._path))
+        try:
+            growing = Growing(source, self._at, form=self._form)
+            for packets in growing:
+                records, there, _ = fields(packets, decode(packets), _HEADER)
+                ours = records[there & (records["magic"] == MAGIC) & (records["run"] == self._run)]
+                for purpose, sender, packet in ours[["purpose", "sender", "packet"]].tolist():
+                    yield PURPOSES[purpose], (sender, packet)
+            self._at, self._form = growing.at, growing.form
+        finally:
+            source.close()

@@ -383,5 +383,5 @@ def test_what_is_no_run_is_a_sentence(spark, tmp_path):
 def test_results_that_cannot_be_written_are_a_sentence(spark, tmp_path):
     directory = honest().write(tmp_path / "run")
     (directory / "tables").write_text("in the way")
-    with pytest.raises(AnalysisError, match=r"Spark failed: .*tables"):
+    with pytest.raises(AnalysisError, match=r"cannot be written: .*tables"):
         analyse([directory], spark)

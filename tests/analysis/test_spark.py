@@ -1,7 +1,10 @@
 """What goes wrong when Spark starts is said in a sentence."""
 
+import subprocess
+
 import pytest
 
+from analysis import spark as spark_start
 from analysis.errors import AnalysisError
 from analysis.spark import start_session
 
@@ -22,3 +25,12 @@ def test_a_java_home_without_java_is_a_sentence(monkeypatch, tmp_path):
 def test_nothing_listens_beyond_this_machine(spark):
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+def test_an_archive_of_classes_is_used_if_it_is_there_and_nothing_is_said_of_a_stale_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(spark_start, "ARCHIVE", tmp_path / "classes.jsa")
+    assert spark_start._shared_classes() == ()
+    (tmp_path / "classes.jsa").write_bytes(b"of another Java" * 100)
+    said = subprocess.run(["java", *spark_start._shared_classes(), "-version"], capture_output=True, text=True, check=True)
+    assert said.stdout == ""
+    assert [line.split()[0] for line in said.stderr.splitlines()] == ["openjdk", "OpenJDK", "OpenJDK"]

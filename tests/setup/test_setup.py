@@ -134,6 +134,11 @@ def test_changed_file_asks_for_a_new_set_up(tree, name):
     assert not is_up_to_date(tree)
 
 
+def test_another_java_asks_for_a_new_set_up(tree):
+    (tree / "java").write_text("another one")
+    assert in_setup(tree, f'java="{tree}/java"; is_up_to_date').returncode == 1
+
+
 def test_moved_folder_asks_for_a_new_set_up(tree, tmp_path_factory):
     moved = tree.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     assert not is_up_to_date(moved)

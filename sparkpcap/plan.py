@@ -1,0 +1,82 @@
+"""Who reads what: big files are cut into parts, small ones packed together, so that partitions are about as long as each other.
+
+A file is cut only where a record is known to start. To know that, the chain of its records is followed from the first one on, before
+anything is read (`sparkpcap.walk`); it is the same walk that readers make, so whatever they are given is whole records, each exactly once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sparkpcap.captures import Capture, Form
+from sparkpcap.files import Mapped, is_compressed, size_of
+
+MOST_BYTES: Final = 128 << 20
+"""The longest part of a file, as in Spark's own sources."""
+# Less is not worth a task of its own: it takes some milliseconds to read.
+LEAST_BYTES: Final = 4 << 20
+
+
+class Part(NamedTuple):
+    """A file, or a part of one: from `start` to `end`, to be read as `form` says. Without a form the file is read from its header on."""
+
+    path: str
+    start: int = 0
+    end: int | None = None
+    form: Form | None = None
+    bytes: int = 0
+
+
+def plan(paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES) -> list[tuple[Part, ...]]:
+    """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
+    total = sum(size_of(path) for path in paths)
+    target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
+    return list(_packed((part for path in paths for part in parts(path, target)), target))
+
+
+def parts(path: str, target: int) -> list[Part]:
+    """A file in parts of about `target` bytes. What is compressed or cannot be opened is one part, and so is what is but little longer."""
+    size = size_of(path)
+    whole = [Part(path, bytes=size)]
+    try:
+        if size <= target + target // 2 or is_compressed(path):
+            return whole
+        source = Mapped(path)
+    except OSError:
+        return whole
+    try:
+        cuts = list(_cuts(Capture(source), target, size))
+    finally:
+        source.close()
+    if not cuts:
+        return whole
+    starts: list[tuple[int, Form | None]] = [(0, None), *cuts]
+    ends: list[int | None] = [at for at, _ in cuts]
+    return [Part(path, start, end, form, (end or size) - start) for (start, form), end in zip(starts, [*ends, None], strict=True)]
+
+
+def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]]:
+    """Records at which to cut a file, the first one at or after every multiple of `target`."""
+    wanted = target
+    for stretch in capture.stretches():
+        if not len(stretch.records):
+            continue
+        places = stretch.records + stretch.at
+        # A last part that is much shorter than the others is not worth its task.
+        while wanted <= min(int(places[-1]), size - target // 2):
+            number = int(np.searchsorted(places, wanted))
+            yield int(places[number]), stretch.form_at(number)
+            wanted = max(wanted + target, int(places[number]) + 1)
+
+
+def _packed(found: Iterable[Part], target: int) -> Iterator[tuple[Part, ...]]:
+    """Parts, in their order, in partitions that are full when they have reached the target."""
+    together: list[Part] = []
+    for part in found:
+        if together and sum(other.bytes for other in together) + part.bytes // 2 >= target:
+            yield tuple(together)
+            together = []
+        together.append(part)
+    if together:
+        yield tuple(together)

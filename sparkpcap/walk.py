@@ -1,0 +1,127 @@
+"""Where the records of a capture start. Each says how long it is, and only the end of one tells where the next one starts.
+
+Such a chain is followed one step at a time, which is slow in Python. Here many places are followed at once: the stretch is cut into
+lanes, in each of which a place that looks like a start is *guessed*, and one NumPy call takes a step in all lanes.
+A guess counts for nothing until it is *proved*: the lane before it, proved itself, must come to a place that the lane went through.
+Where it does not, because a payload holds what looks like records, the chain is followed step by step until it does. The first lane
+starts at a known record, so by induction the result is the chain itself, whatever the payloads hold.
+"""
+
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+# Long enough for some dozens of packets, short enough that the lanes of a stretch take their steps in few calls.
+_LANE: Final = 32 * 1024
+# The share of a lane in which a start is looked for, at first and at most. A lane without one is left to the lane before it.
+_LOOK: Final = 64
+_LOOK_MOST: Final = 4
+
+
+class Chain(Protocol):
+    """The records of one stretch, as its format describes them."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the stretch."""
+
+    def lengths(self, at: Places) -> Places:
+        """The length of the record at each place; 0 where there is no whole one."""
+
+    def length(self, at: int) -> int:
+        """The same for one place."""
+
+    def likely(self, at: Places, span: int) -> NDArray[np.bool_]:
+        """Where a record may start in the `span` bytes from each place on, far from the end: a guess, the better the fewer it lets pass."""
+
+
+class _Lanes(NamedTuple):
+    """What came of following each lane from its guessed start until it left the lane or met no record."""
+
+    starts: Places
+    limits: Places
+    paths: list[Places]
+    ends: Places
+
+
+def follow(chain: Chain) -> tuple[Places, int]:
+    """The places of all whole records from the start of the stretch on, and the place where there is no further one."""
+    lanes = _run(chain, _starts(chain))
+    if len(lanes.starts) == 1 or np.array_equal(lanes.ends[:-1], lanes.starts[1:]):
+        return np.concatenate(lanes.paths), int(lanes.ends[-1])
+    proved: list[Places] = []
+    here = 0
+    for start, limit, path, end in zip(*lanes, strict=True):
+        assert here >= start  # noqa: S101 - the induction: the chain has been followed to where this lane begins
+        here, missing, found = _join(chain, here, int(limit), path)
+        proved.append(np.array(missing, np.int64))
+        if found < len(path):
+            proved.append(path[found:])
+            here = int(end)
+        if here < limit:
+            break
+    return np.concatenate(proved), here
+
+
+def _join(chain: Chain, here: int, limit: int, path: Places) -> tuple[int, list[int], int]:
+    """Follow the chain until it is on a lane's path or leaves the lane: where it is then, its steps, and the place's number on the path."""
+    missing, numbers = [], {place: number for number, place in enumerate(path.tolist())}
+    while here < limit and here not in numbers:
+        length = chain.length(here)
+        if not length:
+            break
+        missing.append(here)
+        here += length
+    return here, missing, numbers.get(here, len(path))
+
+
+def _starts(chain: Chain) -> Places:
+    """A likely start in each lane, the first of those that it has; the stretch itself starts with a record."""
+    lanes = np.arange(_LANE, chain.size - _LANE, _LANE, dtype=np.int64)
+    found, begin, look = [np.zeros(1, np.int64)], 0, _LANE // _LOOK
+    while look <= _LANE // _LOOK_MOST and len(lanes):
+        likely = chain.likely(lanes + begin, look - begin)
+        has = likely.any(axis=1)
+        found.append((lanes + begin + likely.argmax(axis=1))[has])
+        lanes, begin, look = lanes[~has], look, 2 * look
+    return np.unique(np.concatenate(found))
+
+
+def _run(chain: Chain, starts: Places) -> _Lanes:
+    """Follow all lanes, each to the start of the next one."""
+    limits = np.append(starts[1:], chain.size)
+    at, ends, lane, limit = starts, starts.copy(), np.arange(len(starts)), limits
+    places, numbers = [], []
+    while len(at):
+        lengths = chain.lengths(at)
+        whole = lengths > 0
+        if not whole.all():
+            at, lane, limit, lengths = at[whole], lane[whole], limit[whole], lengths[whole]
+        places.append(at)
+        numbers.append(lane)
+        at = at + lengths
+        ends[lane] = at
+        inside = at < limit
+        if not inside.all():
+            at, lane, limit = at[inside], lane[inside], limit[inside]
+    all_places, all_numbers = np.concatenate(places), np.concatenate(numbers)
+    ordered = all_places[np.argsort(all_numbers, kind="stable")]
+    bounds = np.append(0, np.cumsum(np.bincount(all_numbers, minlength=len(starts))))
+    return _Lanes(starts, limits, [ordered[first:last] for first, last in pairwise(bounds)], ends)
+
+
+def numbers_at(data: Bytes, kind: str) -> NDArray[Any]:
+    """The number at every byte of `data`, as if it started there: a view, which costs nothing."""
+    layout = np.dtype(kind)
+    return np.ndarray((max(0, len(data) - layout.itemsize + 1),), layout, data.data, strides=(1,))
+
+
+def rows_at(numbers: NDArray[Any], at: Places, span: int) -> NDArray[Any]:
+    """The `span` numbers from each place on, a row each."""
+    rows: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(numbers, span)[at]
+    return rows
