@@ -146,7 +146,8 @@ def test(arguments: Namespace) -> int:
         [python, "-m", "ruff", "check", "--quiet", "."],
         [python, "-m", "ruff", "format", "--quiet", "--check", "."],
         [python, "-m", "mypy"],
-        [python, "-m", "pytest", *arguments.pytest],
+        # Two at a time: most of a test on Mininet is waiting. Tests of one file share networks and sessions, so they stay together.
+        [python, "-m", "pytest", *(arguments.pytest or ("-n", "2", "--dist", "loadfile"))],
     ]
     for step in steps if not arguments.pytest else steps[-1:]:
         errors.print(f"castbed test: {' '.join(step[2:])}", soft_wrap=True)
