@@ -78,25 +78,25 @@ def draw(sweep: Sweep, directory: Path) -> list[Path]:
 
 def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
     progress("reading packets")
-    packets, reported = scan_packets(spark, runs)
-    reports = _of_runs(reported, runs)
+    packets, reported, added_up = scan_packets(spark, runs)
+    reports, link_costs = _of_runs(reported, runs), _of_runs(added_up, runs)
     events = scan_events(spark, runs).persist()
     delivered, crossings = tables.deliveries(events.where("report is null")), tables.journeys(packets).persist()
     disturbed = [disturbances(run.network, run.faults) for run in runs]
     try:
         progress("counting packets")
-        link_costs = _collect(tables.link_costs(packets), runs)
         message_costs = _collect(tables.message_costs(crossings), runs)
         journeys = _collect(tables.journey_groups(crossings, disturbed), runs)
         progress("measuring delays")
         histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
         delays = _collect(tables.delay_quantiles(delivered), runs)
         progress("writing tables")
+        deliveries = _collect(delivered, runs)
         for number, run in enumerate(runs):
-            tables.write(tables.of_run(delivered, number), run.directory, "deliveries")
-            tables.write(spark.createDataFrame(link_costs[number]), run.directory, "link_costs")
-            tables.write(spark.createDataFrame(message_costs[number]), run.directory, "message_costs")
-            tables.write(spark.createDataFrame(_parents(histories[number])), run.directory, "parents")
+            tables.write(deliveries[number], run.directory, "deliveries")
+            tables.write(link_costs[number], run.directory, "link_costs")
+            tables.write(message_costs[number], run.directory, "message_costs")
+            tables.write(_parents(histories[number]), run.directory, "parents")
     finally:
         for table in (events, crossings):
             table.unpersist()

@@ -2,7 +2,8 @@
 
 Captures are read by `sparkpcap`; here numbers become names, and workers write the packets table themselves, as to hand every packet to
 the JVM for that would take most of the time. What they hand over is a `report` of each part of a file: what was in it and what could not
-be read. So one pass over the files gives both, and a file that is missing or damaged is a sentence in the books and not the end of the job.
+be read, and what it cost the link. So one pass over the files gives all three, and a file that is missing or damaged is a sentence in the
+books and not the end of the job.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analysis.books import CaptureReport
+from analysis.books import FOREIGN, CaptureReport
 from analysis.inputs import RunInput
 from analysis.logs import read_log
 from analysis.results import CROSSINGS, Capture
@@ -54,8 +55,22 @@ PACKETS: Final = pa.schema(
 """One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
 only the header tells; their `sender` is who the address says it was."""
 
-REPORTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string())])
-"""One row for each part of a capture file. `run` is the position of the run in the job."""
+LINK_COSTS: Final = pa.schema(
+    [
+        ("link", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("expensive", pa.bool_()),
+        ("purpose", pa.string()),
+        ("packets", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run are of purpose `foreign`."""
+
+ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), *LINK_COSTS])
+"""What workers hand over: for each part of a capture file a row with its report, and rows without one, with what its packets cost. `run` is
+the position of the run in the job."""
 
 EVENTS: Final = pa.schema(
     [
@@ -96,8 +111,16 @@ class _Names(NamedTuple):
     links: tuple[tuple[str, bool], ...]
 
 
-def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> tuple[DataFrame, pa.Table]:
-    """Write the packets table of every run, from captures or what the simulator wrote; all of them with a column `run`, and the reports."""
+class Scanned(NamedTuple):
+    """All tables have a column `run`."""
+
+    packets: DataFrame
+    reports: pa.Table
+    link_costs: pa.Table
+
+
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> Scanned:
+    """Write the packets table of every run, from captures or what the simulator wrote."""
     places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
     simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
@@ -112,23 +135,25 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> tuple[DataFra
         for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
             with _writer(places[run], run, number) as writer:
                 for part in of_run:
-                    report = store_capture(names[run], captures[part.path][1], part, writer)
-                    yield _batch(REPORTS, 1, {"run": [run], "report": [report]})
+                    yield from store_capture(names[run], run, captures[part.path][1], part, writer)
 
     def store_crossings(run: int) -> Batches:
         with _writer(places[run], run, 0) as writer:
             for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
-                writer.write_batch(_batch(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True))))
-        yield from ()
+                packets = _batch(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
+                writer.write_batch(packets)
+                yield _costs(run, packets)
 
     planned = plan(list(captures), spark.sparkContext.defaultParallelism)
     tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
     tasks += [partial(store_crossings, run) for run in simulated]
-    reports = _distribute(spark, tasks, REPORTS).toArrow()
+    accounts = _distribute(spark, tasks, ACCOUNTS).toArrow()
     is_long = sum(part.bytes for parts in planned for part in parts) > _COMPILE_BYTES
     spark.conf.set("spark.sql.codegen.wholeStage", str(is_long).lower())
     packets = spark.read.schema(from_arrow_schema(PACKETS)).parquet(*map(str, places))
-    return packets.withColumn("run", F.split_part("_metadata.file_name", F.lit("-"), F.lit(2)).cast("int")), reports
+    with_run = packets.withColumn("run", F.split_part("_metadata.file_name", F.lit("-"), F.lit(2)).cast("int"))
+    is_report = accounts["report"].is_valid()
+    return Scanned(with_run, accounts.filter(is_report).select(["run", "report"]), _sums(accounts.filter(pc.invert(is_report))))
 
 
 def _empty_table(directory: Path) -> Path:
@@ -185,16 +210,36 @@ def _names(run: RunInput) -> _Names:
     )
 
 
-def store_capture(names: _Names, item: int, part: Part, writer: pq.ParquetWriter) -> str:
-    """Write the packets of a capture file or of a part of it; its report."""
+def store_capture(names: _Names, run: int, item: int, part: Part, writer: pq.ParquetWriter) -> Batches:
+    """Write the packets of a capture file or of a part of it; what they cost, and the report."""
     query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
     batches = read(part, query)
     while True:
         try:
             batch = next(batches)
         except StopIteration as end:
-            return _report(names.captures[item].file, end.value)
-        writer.write_batch(_packets(names, item, batch))
+            yield _batch(ACCOUNTS, 1, {"run": [run], "report": [_report(names.captures[item].file, end.value)]})
+            return
+        packets = _packets(names, item, batch)
+        writer.write_batch(packets)
+        yield _costs(run, packets)
+
+
+def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
+    """What a batch of packets cost each link."""
+    foreign = pc.fill_null(packets["purpose"], FOREIGN)
+    kept = packets.select(["link", "source", "target", "expensive"])
+    counted = kept.append_column("purpose", foreign).append_column("packets", pa.repeat(1, len(foreign)))
+    costs = _sums(pa.Table.from_batches([counted.append_column("bytes", packets["bytes"])]))
+    columns = {name: costs[name].combine_chunks() for name in costs.column_names}
+    return _batch(ACCOUNTS, costs.num_rows, columns | {"run": pa.repeat(run, costs.num_rows)})
+
+
+def _sums(costs: pa.Table) -> pa.Table:
+    """Costs of the same kind added up."""
+    kinds = [name for name in ("run", *LINK_COSTS.names) if name in costs.column_names and name not in {"packets", "bytes"}]
+    sums = costs.group_by(kinds).aggregate([("packets", "sum"), ("bytes", "sum")])
+    return sums.rename_columns([*kinds, "packets", "bytes"])
 
 
 def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:

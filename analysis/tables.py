@@ -1,7 +1,7 @@
 """The tables of a run, each a Spark DataFrame over all runs of the job with the run's position in column `run`.
 
 packets        each datagram, each time it was seen on a link
-link_costs     packets and bytes by link, direction and purpose
+link_costs     packets and bytes by link, direction and purpose; added up by `analysis.scan` as captures are read
 journeys       each host-to-host packet once: the links it was seen on, whether one was expensive, whether it arrived
 message_costs  host-to-host packets that crossed an expensive link, by message and purpose
 deliveries     each delivery of a message at a host other than its origin, with its delay
@@ -13,25 +13,19 @@ that its header names, the first of those with the lowest purpose: so a message 
 over a stream.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 
-from analysis.books import FOREIGN
 from hostagent.wire import COST_DSCP
 
 # Delays are summed up by their quantiles at every half per cent: enough to draw the distribution, and p50 and p99 are among them.
 QUANTILES = tuple(step / 200 for step in range(201))
-
-
-def link_costs(packets: DataFrame) -> DataFrame:
-    """What each link carried, by direction and purpose. Datagrams to our port that are not of the run are purpose `foreign`."""
-    purpose = F.coalesce("purpose", F.lit(FOREIGN)).alias("purpose")
-    return packets.groupBy("run", "link", "source", "target", "expensive", purpose).agg(
-        F.count("*").alias("packets"), F.sum("bytes").alias("bytes")
-    )
 
 
 def journeys(packets: DataFrame) -> DataFrame:
@@ -115,11 +109,12 @@ def delay_quantiles(delivered: DataFrame) -> DataFrame:
     return delivered.groupBy("run").agg(quantiles, F.count("*").alias("pairs")).join(medians, "run")
 
 
-def of_run(table: DataFrame, run: int) -> DataFrame:
-    """One run's part of a table, for that run's own directory."""
-    return table.where(F.col("run") == run).drop("run", "report")
-
-
-def write(table: DataFrame, directory: Path, name: str) -> None:
-    """Write a table as Parquet, in one file: readers of a run's tables want few files, and captures are cut at 96 bytes a packet."""
-    table.coalesce(1).write.mode("overwrite").parquet(str(directory / "tables" / f"{name}.parquet"))
+def write(table: pa.Table, directory: Path, name: str) -> None:
+    """Write a small table of a run as Parquet. Readers see it when it is whole."""
+    path = directory / "tables" / f"{name}.parquet"
+    path.parent.mkdir(exist_ok=True)
+    if path.is_dir():
+        # Spark wrote it, as it did for earlier runs.
+        shutil.rmtree(path)
+    pq.write_table(table, path.with_name(f".{path.name}"))
+    path.with_name(f".{path.name}").replace(path)

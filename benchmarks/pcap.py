@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis import spark, tables
+from analysis import spark
 from analysis.inputs import RunInput
 from analysis.results import Capture, Run
 from analysis.scan import scan_packets
@@ -80,8 +80,7 @@ def run_of(path: Path, directory: Path) -> RunInput:
 
 def costs(session: Any, path: Path, tables_in: Path) -> list[dict[str, Any]]:
     """From pcap to Parquet to the table of costs."""
-    packets, _ = scan_packets(session, [run_of(path, tables_in)])
-    return list(tables.link_costs(packets).toArrow().to_pylist())
+    return list(scan_packets(session, [run_of(path, tables_in)]).link_costs.to_pylist())
 
 
 def parse(session: Any, path: Path) -> None:
