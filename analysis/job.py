@@ -3,6 +3,7 @@
 All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs, except for writing the tables.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from analysis.history import make as make_history
 from analysis.inputs import RunInput, load
 from analysis.parents import sources
 from analysis.scan import scan_events, scan_packets
+from analysis.small_tables import small_tables
 from analysis.spark import SPARK_ERRORS, reason
 from analysis.summary import Delays, Summary, summarise, write_summary
 from analysis.trees import tree_figure, tree_name
@@ -90,18 +92,20 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
         progress("measuring delays")
         histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
         delays = _collect(tables.delay_quantiles(delivered), runs)
-        progress("writing tables")
         deliveries = _collect(delivered, runs)
-        for number, run in enumerate(runs):
-            tables.write(deliveries[number], run.directory, "deliveries")
-            tables.write(link_costs[number], run.directory, "link_costs")
-            tables.write(message_costs[number], run.directory, "message_costs")
-            tables.write(_parents(histories[number]), run.directory, "parents")
     finally:
         for table in (events, crossings):
             table.unpersist()
-    parts = zip(runs, reports, link_costs, message_costs, journeys, histories, delays, strict=True)
-    return histories, [_summary(run, Measured(*of_run)) for run, *of_run in parts]
+    progress("writing tables")
+    summaries = []
+    parts = zip(reports, link_costs, message_costs, journeys, histories, delays, strict=True)
+    for run, of_run, delivered_there in zip(runs, itertools.starmap(Measured, parts), deliveries, strict=True):
+        summary = _summary(run, of_run)
+        summaries.append(summary)
+        large = {"deliveries": delivered_there, "link_costs": of_run.link_costs, "message_costs": of_run.message_costs}
+        for name, table in (large | dict(small_tables(run, of_run.history, delivered_there, summary))).items():
+            tables.write(table, run.directory, name)
+    return histories, summaries
 
 
 class Measured(NamedTuple):
@@ -134,12 +138,6 @@ def _history(run: RunInput, events: pa.Table) -> History:
         if row["report"] is None
     )
     return make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
-
-
-def _parents(history: History) -> pa.Table:
-    """The parent graph of every source over time, as a table."""
-    kinds = {"at_ns": pa.int64(), "host": pa.string(), "source": pa.string(), "parent": pa.string()}
-    return pa.table({name: pa.array([getattr(change, name) for change in history.parents], kind) for name, kind in kinds.items()})
 
 
 def _summary(run: RunInput, measured: Measured) -> Summary:

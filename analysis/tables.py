@@ -6,7 +6,7 @@ journeys       each host-to-host packet once: the links it was seen on, whether 
 message_costs  host-to-host packets that crossed an expensive link, by message and purpose
 deliveries     each delivery of a message at a host other than its origin, with its delay
 
-Beside them `parents`, which the job makes of the histories: each change of a host's parent in the tree of a source.
+Beside them those of `analysis.small_tables`, which the job makes of what it has collected.
 
 Cost is packets. Where several messages share a datagram (kind 255, `hostagent.wire.PACK`), it is one packet, and it counts for the message
 that its header names, the first of those with the lowest purpose: so a message may cost nothing, and costs per message are to be read

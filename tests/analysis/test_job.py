@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -385,3 +386,16 @@ def test_results_that_cannot_be_written_are_a_sentence(spark, tmp_path):
     (directory / "tables").write_text("in the way")
     with pytest.raises(AnalysisError, match=r"cannot be written: .*tables"):
         analyse([directory], spark)
+
+
+def test_the_small_tables_say_what_the_run_was(summaries, root):
+    def rows(name):
+        return pq.read_table(root / "honest" / "tables" / f"{name}.parquet").to_pylist()
+
+    assert [(row["origin"], row["sequence"], row["hosts"]) for row in rows("delays")] == [("h1", 1, 3), ("h1", 2, 3)]
+    assert all(0 < row["p50_ms"] <= row["last_ms"] for row in rows("delays"))
+    assert {row["host"]: (row["sent"], row["received"]) for row in rows("loads")}["h1"] == (6, 2)
+    assert {row["guarantee"]: row["verdict"] for row in rows("verdicts")} == {
+        str(guarantee): str(found.verdict) for guarantee, found in summaries["honest"].checks.items()
+    }
+    assert rows("faults") == rows("parents") == []
