@@ -58,8 +58,8 @@ MEASURES: Final = {
     "load_max": Measure("load", "load of the busiest host, datagrams", lambda run: float(run.load_max), 0),
 }
 """The figures that are compared, by the names that they have in files."""
-# The columns of the two tables on a terminal of 80 columns.
-_COST, _REST = tuple(MEASURES)[:5], tuple(MEASURES)[5:]
+# The columns of two tables: all together fit neither a terminal nor a page.
+COST, REST = tuple(MEASURES)[:5], tuple(MEASURES)[5:]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ def interval_text(measure: Measure, found: Estimate | None) -> str:
 
 def comparison_tables(found: Comparison) -> Iterator[Table]:
     """Cost, then the rest: one row a group, the median of its runs and beneath it the interval."""
-    for figures, last in ((_COST, "runs"), (_REST, "verdict")):
+    for figures, last in ((COST, "runs"), (REST, "verdict")):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
         table.add_column("", overflow="fold")
         for figure in figures:
@@ -206,7 +206,7 @@ def method_lines(found: Comparison) -> Iterator[str]:
     """How intervals and differences were made."""
     for method in found.methods:
         yield f"95 % confidence intervals by {method}: {METHODS[method]}."
-    if found.differences:
+    if any(difference.shown is not None for difference in found.differences):
         yield (
             f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test, with Holm's correction over the groups "
             f"for each figure; below {SIGNIFICANCE:g} a difference is shown."
@@ -216,7 +216,7 @@ def method_lines(found: Comparison) -> Iterator[str]:
 def difference_lines(found: Comparison) -> Iterator[str]:
     """One sentence a figure: from whom the chosen group differs, and where that is not shown."""
     if found.differences and all(difference.shown is None for difference in found.differences):
-        yield "No difference can be shown with so few runs: repeat them with --repeat, with six or more runs a group."
+        yield "No difference can be shown with so few runs: repeat each of them, six times or more, with --repeat."
         return
     for figure, measure in MEASURES.items():
         told = [difference for difference in found.differences if difference.figure == figure]
