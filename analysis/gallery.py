@@ -13,7 +13,7 @@ from analysis.groups import Group
 from analysis.history import MessageId
 from analysis.measured import MeasuredRun
 from analysis.report import Picture
-from analysis.space_time import space_time_figure
+from analysis.space_time import check_message, space_time_figure
 from topologies import drawing
 
 # Pictures of more networks than this say little side by side.
@@ -56,7 +56,7 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
 
 def cost_caption(several: bool) -> str:
     """What to see in the plot of the costs."""
-    told = "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they carried. The nearer a bar to the dashed line, the less is wasted."  # noqa: E501
+    told = "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted."  # noqa: E501
     repeats = " Bars are medians over repeats, split as in the run in the middle; whiskers are 95 % confidence intervals."
     return told + (repeats if several else "")
 
@@ -71,6 +71,7 @@ def compare(
     groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None, show: Callable[[str, str], None]
 ) -> list[Picture]:
     """Draw everything that compares groups; what the runs have nothing for is left out."""
+    check_message(groups, message)
     pictures = []
     for name, picture, make in _pictures(groups, found, directory, message):
         show("drawing", name)
@@ -91,7 +92,7 @@ def _pictures(
         return Picture(directory / name, title, caption, wide or len(groups) > 5)
 
     cost = cost_caption(several)
-    if best := found.best("expensive_packets_per_message"):
+    if len({group.size for group in groups}) == 1 < len(groups) and (best := found.best("expensive_packets_per_message")):
         cost += f" Lowest here: {' and '.join(group.name for group in best)}."
     yield "cost", picture("cost", "Cost per message", cost), lambda: plots.cost_figure(by_name)
     links = f"Packets per message on each link between switches, medians over repeats, all on one scale; the wider and darker, the more. Dark links near the source carry the same message again and again.{more}"  # noqa: E501

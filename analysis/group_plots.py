@@ -228,16 +228,15 @@ def _upwards(axes: Axes, values: Sequence[float]) -> None:
 
 def differ_in_size(groups: Sequence[Group]) -> bool:
     """Whether there is a line from one size of network to another."""
-    sizes: dict[str, set[int]] = {}
+    sizes: dict[str, set[tuple[int, int]]] = {}
     for group in groups:
-        sizes.setdefault(group.line, set()).add(len(group.runs[0].network.hosts))
+        sizes.setdefault(group.line, set()).add(group.size)
     return any(len(some) > 1 for some in sizes.values())
 
 
 def size_figure(groups: Sequence[Group]) -> Figure:
     """Cost against the number of hosts, or of clusters where hosts are as many everywhere; one line for what differs in nothing else."""
     hosts = {len(group.runs[0].network.hosts) for group in groups}
-    clusters = {len(group.runs[0].network.clusters) for group in groups}
     by_hosts = len(hosts) > 1
     size: Callable[[Group], int] = lambda group: len(group.runs[0].network.hosts if by_hosts else group.runs[0].network.clusters)  # noqa: E731
     figure, axes = sized(6.8)
@@ -254,11 +253,10 @@ def size_figure(groups: Sequence[Group]) -> Figure:
     axes.plot(list(bounds), list(bounds.values()), color=INK, linestyle=(0, (1, 1)), linewidth=1.2, label="least possible: k - 1")
     _upwards(axes, [*every, *bounds.values()])
     axes.set_xticks(sorted(bounds))
-    axes.set_xlabel("hosts" if by_hosts else "clusters")
+    what = "hosts" if by_hosts else "clusters"
+    axes.set_xlabel(what)
     axes.set_ylabel("packets per message")
-    axes.set_title(
-        f"Packets that crossed an expensive link, by size: {len(clusters)} numbers of clusters", fontsize=11, loc="left"
-    )
+    axes.set_title(f"Packets that crossed an expensive link, by the number of {what}", fontsize=11, loc="left")
     figure.legend(loc="outside right center", frameon=False)
     return figure
 

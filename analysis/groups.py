@@ -34,6 +34,11 @@ class Group:
         """The figures of each repeat."""
         return [run.summary for run in self.runs]
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many hosts, in how many clusters."""
+        return len(self.runs[0].network.hosts), len(self.runs[0].network.clusters)
+
 
 def grouped(runs: Sequence[MeasuredRun], by: str = "label") -> list[Group]:
     """The runs by what they have at `by`, and beyond that by whatever else was asked differently: only repeats are put together."""

@@ -26,9 +26,12 @@ PURPOSES = {"data": ("#0072B2", ""), "repair": ("#E69F00", "//"), "control": ("#
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 STYLES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
 # A bar that is this many times lower than the highest can hardly be seen beside it.
-TOO_LOW = 8
+TOO_LOW = 10
 SPREAD = 30
 """Where the greatest value is that many times the least, only a logarithmic scale shows both."""
+
+LEAST_MS = 0.01
+"""Where a logarithmic scale of delays starts, above nothing."""
 
 Groups = Mapping[str, Sequence[Summary]]
 
@@ -58,7 +61,7 @@ def by_label(summaries: Iterable[Summary]) -> dict[str, list[Summary]]:
 
 
 def cost_figure(groups: Groups) -> Figure:
-    """Cost per group, stacked by purpose, with the lower bound where it is the same for all; low bars once more, enlarged.
+    """Cost per group, stacked by purpose, with the lower bound; low bars once more, enlarged.
 
     Medians of parts do not add up to the median of their sum. So the parts are those of the run in the middle, or of the two there.
     """
@@ -70,12 +73,11 @@ def cost_figure(groups: Groups) -> Figure:
     widths = [max(3.0, 0.4 + 1.15 * len(names)) for names in panels]
     figure = Figure(figsize=(max(4.5, sum(widths) + 1.6), 4.2), layout="constrained")
     every = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
-    bounds = {summary.cost.lower_bound for summaries in groups.values() for summary in summaries}
     for axes, names in zip(every, panels, strict=True):
         plain(axes)
         _draw_stacks(axes, {name: parts[name] for name in names}, groups)
-        for bound in bounds if len(bounds) == 1 else ():
-            axes.axhline(bound, color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bound}")
+        bounds = [groups[name][0].cost.lower_bound for name in names]
+        _draw_bounds(axes, bounds)
         axes.set_ylim(0, 1.14 * max(*(_top(groups[name]) for name in names), *bounds, 1))
     every[0].set_ylabel("packets per message")
     _title(every[0], "Packets that crossed an expensive link", groups)
@@ -84,6 +86,15 @@ def cost_figure(groups: Groups) -> Figure:
     # From top to bottom as in the stack.
     figure.legend(*(part[::-1] for part in every[0].get_legend_handles_labels()), loc="outside right center", frameon=False)
     return figure
+
+
+def _draw_bounds(axes: Axes, bounds: Sequence[int]) -> None:
+    """The least that each bar could be: one line where it is the same for all, else one across each."""
+    if len(set(bounds)) == 1:
+        axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bounds[0]}")
+    else:
+        places = np.arange(len(bounds))
+        axes.hlines(bounds, places - 0.4, places + 0.4, color=INK, linestyle="--", linewidth=1.2, label="least possible:\nk - 1")
 
 
 def _middle_parts(summaries: Sequence[Summary]) -> dict[str, float]:
@@ -139,6 +150,8 @@ def delay_figure(groups: Groups) -> Figure:
     shares = np.linspace(0, 100, 201)
     delays = {name: np.array([_delays_at(shares, summary) for summary in summaries]) for name, summaries in groups.items()}
     shown = [float(delay) for found in delays.values() for delay in found[np.isfinite(found)]]
+    if shown and max(shown) > SPREAD * max(min(shown), LEAST_MS):
+        delays, shown = {name: np.maximum(found, LEAST_MS) for name, found in delays.items()}, [max(d, LEAST_MS) for d in shown]
     for name, look in looks(groups).items():
         middle = np.median(delays[name], axis=0)
         there = np.isfinite(middle)
@@ -150,6 +163,7 @@ def delay_figure(groups: Groups) -> Figure:
     axes.set_ylim(0, 103)
     scale(axes, shown)
     axes.set_xlim(right=1.05 * max(shown, default=1) or 1)
+    axes.xaxis.set_major_formatter(lambda delay, _: f"{delay:,g}" if delay != LEAST_MS else f"≤ {LEAST_MS:g}")
     axes.set_xlabel("milliseconds since the broadcast")
     axes.set_ylabel("delivered, % of messages times hosts")
     _title(axes, "Time to deliver a message at another host", groups)

@@ -145,8 +145,8 @@ def _sections(page: Page, directory: Path) -> Iterator[tuple[str, str, Html | No
 
 
 def _in_short(page: Page) -> Html:
-    """The best of the groups in what matters most; nothing where there is one group only to be best."""
-    if len(page.groups) == 1:
+    """The best of the groups in what matters most; nothing where there is one group only, or where networks differ in size."""
+    if len(page.groups) == 1 or len({group.size for group in page.groups}) > 1:
         return Html()
     return element("dl", *(_best(page, figure, words) for figure, words in _SHORT.items()), class_="short")
 
@@ -311,21 +311,23 @@ def _words(counts: dict[str, int]) -> Html:
 
 
 def _reasons(group: Group, guarantees: Sequence[Any]) -> Html:
-    """Why, run by run: of a promise, or of a run, what is not told with one of its promises."""
-    told: list[Content] = []
+    """Why, and in which runs: of a promise, or of a run, what is not told with one of its promises."""
+    told: dict[str, list[str]] = {}
     for run in group.runs:
         checks = run.summary.checks
         of_promises = {check.reason for check in checks.values()}
-        reasons = (
-            [checks[g].reason for g in guarantees if g in checks]
-            if guarantees
-            else [*run.summary.verdict_reasons, *run.summary.differences]
-        )
-        some = dict.fromkeys(reason for reason in reasons if reason and (guarantees or reason not in of_promises))
-        told += [f"seed {run.summary.seed}: {reason}" if len(group.runs) > 1 else reason for reason in some]
-    more = len(told) - MOST_REASONS
-    told = [*told[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
-    return html.join(*(element("div", reason) for reason in told))
+        of_run = [reason for reason in (*run.summary.verdict_reasons, *run.summary.differences) if reason not in of_promises]
+        for reason in dict.fromkeys([checks[g].reason for g in guarantees if g in checks] if guarantees else of_run):
+            told.setdefault(reason, []).append(str(run.summary.seed))
+    lines = [
+        f"{reason} (seed {', '.join(seeds)})" if len(seeds) < len(group.runs) else reason
+        for reason, seeds in told.items()
+        if reason
+    ]
+    more = len(lines) - MOST_REASONS
+    return html.join(
+        *(element("div", line) for line in lines[:MOST_REASONS]), element("div", f"and {more} more") if more > 0 else None
+    )
 
 
 def _claims(claims: Sequence[Claim]) -> Html | None:

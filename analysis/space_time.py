@@ -68,12 +68,16 @@ def chosen_message(run: MeasuredRun, asked: MessageId | None) -> MessageId | Non
     return known[2 * len(known) // 3] if known else None
 
 
+def check_message(groups: Sequence[Group], asked: MessageId | None) -> None:
+    """Refuse a message that is nowhere to be seen."""
+    if asked is not None and not any(chosen_message(group.runs[0], asked) for group in panels(groups)):
+        raise AnalysisError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
+
+
 def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -> Figure:
     """One panel a group: the first repeat's way of spreading one message."""
     shown = panels(groups)
     messages = [chosen_message(group.runs[0], asked) for group in shown]
-    if asked is not None and not any(messages):
-        raise AnalysisError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
     rows, columns = grid(len(shown))
     hosts = max(len(group.runs[0].network.hosts) for group in shown)
     figure = Figure(figsize=(4.3 * columns + 0.4, rows * min(7.0, 1.5 + 0.11 * hosts) + 0.6), layout="constrained")

@@ -29,7 +29,7 @@ def compare(arguments: Namespace) -> int:
     groups = grouped(runs, arguments.by)
     found = compared(groups, arguments.by, arguments.against)
     with progress("compare") as show:
-        # Only now: matplotlib takes long to import, and what is wrong is told before.
+        # Only now: matplotlib takes long to import.
         from analysis import gallery, report  # noqa: PLC0415
         from analysis.space_time import parse_message  # noqa: PLC0415
 
