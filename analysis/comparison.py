@@ -202,10 +202,14 @@ def verdict_text(group: Compared) -> str:
     return "\n".join(STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items())
 
 
-def method_lines(found: Comparison) -> Iterator[str]:
-    """How intervals and differences were made."""
+def interval_lines(found: Comparison) -> Iterator[str]:
+    """How intervals were made."""
     for method in found.methods:
         yield f"95 % confidence intervals by {method}: {METHODS[method]}."
+
+
+def method_lines(found: Comparison) -> Iterator[str]:
+    """How differences were tested; nothing where none could be."""
     if any(difference.shown is not None for difference in found.differences):
         yield (
             f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test, with Holm's correction over the groups "

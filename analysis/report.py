@@ -24,6 +24,7 @@ from analysis.comparison import (
     Comparison,
     Measure,
     difference_lines,
+    interval_lines,
     interval_text,
     method_lines,
     p_text,
@@ -225,6 +226,7 @@ def _comparison(found: Comparison) -> Html:
     return html.join(
         element("p", told),
         *(html.table(*_rows(found, figures), numbers=True) for figures in (COST, REST)),
+        *(element("p", line) for line in interval_lines(found)),
         element("ul", *notes, class_="notes") if notes else None,
     )
 

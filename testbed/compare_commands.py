@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.claims import MeasuredRun, claims_table, status_word
-from analysis.comparison import compared, comparison_tables, difference_lines, method_lines
+from analysis.comparison import compared, comparison_tables, difference_lines, interval_lines, method_lines
 from analysis.groups import grouped
 from analysis.inputs import load, runs_in
 from analysis.summary import read_summary
@@ -44,7 +44,7 @@ def compare(arguments: Namespace) -> int:
     else:
         for table in comparison_tables(found):
             output.print(table)
-        for line in (*difference_lines(found), *method_lines(found), *found.notes):
+        for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
             output.print(line, soft_wrap=True, markup=False)
         if claims:
             output.print(claims_table(claims))
