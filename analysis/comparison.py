@@ -29,7 +29,8 @@ class Measure(NamedTuple):
         """A value as people read it."""
         if value is None:
             return "-"
-        return percent(value) if self.most == 1 else f"{value:,.{self.digits}f}"
+        digits = self.digits + 1 if self.digits == 1 and value < 10 else self.digits
+        return percent(value) if self.most == 1 else f"{value:,.{digits}f}"
 
 
 def _bytes(summary: Summary) -> float | None:

@@ -6,6 +6,7 @@ lead to the runs' files, relative to where the page lies.
 
 import base64
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ from analysis.html import Content, Html, element
 from analysis.measured import MeasuredRun
 from analysis.verdicts import percent
 from analysis.windows import windows
+from hostagent.promises import Guarantee
 from topologies.network import Network
 
 NAME: Final = "report.html"
@@ -222,7 +224,7 @@ def _workload(page: Page) -> Html:
 
 def _comparison(found: Comparison) -> Html:
     told = "The median of each group's runs" + (", and beneath it the 95 % confidence interval." if found.methods else ".")
-    notes = [element("li", f"{note[0].upper()}{note[1:]}.") for note in found.notes]
+    notes = [element("li", note) for note in found.notes]
     return html.join(
         element("p", told),
         *(html.table(*_rows(found, figures), numbers=True) for figures in (COST, REST)),
@@ -290,20 +292,21 @@ def verdict(word: str, times: int = 0) -> Html:
 def _verdicts(page: Page) -> Html:
     rows: list[list[Content]] = []
     for group, found in zip(page.groups, page.comparison.groups, strict=True):
-        promises = dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks)
-        rows.append([group.name, "the run", _counted(found), _reasons(group, ())])
-        for guarantee in promises:
-            checks = [summary.checks[guarantee] for summary in group.summaries if guarantee in summary.checks]
-            counts = {
-                str(word): sum(check.verdict == word for check in checks) for word in dict.fromkeys(c.verdict for c in checks)
-            }
-            rows.append(["", guarantee.value, _words(counts), _reasons(group, [guarantee])])
-    text = "A promise is violated with a counterexample, holds, or is unknown where the run cannot tell. Numbers count runs."
+        rows.append([group.name, "the run", _words(found.verdicts), _reasons(group, None)])
+        rows += [["", ", ".join(names), _words(dict(counts)), reasons] for (counts, reasons), names in _promises(group).items()]
+    text = (
+        "A promise is violated, with a counterexample, or it holds, or is unknown where the run cannot tell. Numbers count runs."
+    )
     return html.join(element("p", text), html.table(["", "promise", "verdict", "because"], rows))
 
 
-def _counted(found: Compared) -> Html:
-    return _words(found.verdicts)
+def _promises(group: Group) -> dict[tuple[tuple[tuple[str, int], ...], Html], list[str]]:
+    """The promises of a group, those together of which the same is to be said."""
+    found: dict[tuple[tuple[tuple[str, int], ...], Html], list[str]] = {}
+    for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
+        counts = Counter(str(summary.checks[guarantee].verdict) for summary in group.summaries if guarantee in summary.checks)
+        found.setdefault((tuple(counts.items()), _reasons(group, guarantee)), []).append(guarantee.value)
+    return found
 
 
 def _words(counts: dict[str, int]) -> Html:
@@ -312,14 +315,14 @@ def _words(counts: dict[str, int]) -> Html:
     )
 
 
-def _reasons(group: Group, guarantees: Sequence[Any]) -> Html:
+def _reasons(group: Group, guarantee: Guarantee | None) -> Html:
     """Why, and in which runs: of a promise, or of a run, what is not told with one of its promises."""
     told: dict[str, list[str]] = {}
     for run in group.runs:
         checks = run.summary.checks
         of_promises = {check.reason for check in checks.values()}
-        of_run = [reason for reason in (*run.summary.verdict_reasons, *run.summary.differences) if reason not in of_promises]
-        for reason in dict.fromkeys([checks[g].reason for g in guarantees if g in checks] if guarantees else of_run):
+        of_run = [reason for reason in run.summary.verdict_reasons if reason not in of_promises]
+        for reason in of_run if guarantee is None else [checks[guarantee].reason] if guarantee in checks else []:
             told.setdefault(reason, []).append(str(run.summary.seed))
     lines = [
         f"{reason} (seed {', '.join(seeds)})" if len(seeds) < len(group.runs) else reason

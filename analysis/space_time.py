@@ -4,6 +4,7 @@ Packets are those whose header names the message. Where several messages share a
 stroke of its own.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +33,8 @@ _LOOKS: Final = {False: (CHEAP, 0.7), True: (EXPENSIVE, 0.9)}
 MOST_STROKES: Final = 300
 # How much longer than to the last delivery a panel goes on.
 AFTER: Final = 1.2
+# A last delivery that is that many times later than nine of ten would press all others together.
+TOO_LATE: Final = 5
 
 
 class Stroke(NamedTuple):
@@ -97,7 +100,7 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     deliveries = _about(run.table("deliveries"), message)
     start_ns = deliveries["broadcast_ns"][0].as_py()
     times = [(at_ns - start_ns) / 1e6 for at_ns in deliveries["delivered_ns"].to_pylist()]
-    end_ms = AFTER * max(times)
+    end_ms = AFTER * _horizon(times)
     height = _heights(run)
     every = [stroke.since(start_ns) for stroke in strokes(run.table("packets"), message)]
     shown = [stroke for stroke in every if stroke.start <= end_ms]
@@ -112,12 +115,20 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     )
     axes.scatter(times, [height[host] for host in deliveries["host"].to_pylist()], s=12, color=DELIVERY, zorder=5, linewidths=0)
     axes.scatter([0], [height[message[0]]], s=45, marker="*", color=INK, zorder=6)
+    late = sum(at_ms > end_ms for at_ms in times)
     told = {
+        f"deliver{'ies' if late > 1 else 'y'} later, up to {max(times):.0f} ms": late,
         "control packets not drawn": control if crowded else 0,
         "packets sent later": len(every) - sum(s.start <= end_ms for s in every),
     }
     _label(axes, group, message, height, ", ".join(f"{number} {what}" for what, number in told.items() if number))
-    axes.set_xlim(-0.03 * end_ms, end_ms)
+    axes.set_xlim(-0.03 * end_ms, end_ms or 1)
+
+
+def _horizon(times_ms: Sequence[float]) -> float:
+    """Until when deliveries are shown: the last, or if that is far off, the last of nine in ten."""
+    most = sorted(times_ms)[math.ceil(0.9 * len(times_ms)) - 1]
+    return most if max(times_ms) > TOO_LATE * most > 0 else max(times_ms)
 
 
 def _draw_arrows(axes: Axes, shown: Sequence[Stroke], height: dict[str, float]) -> None:

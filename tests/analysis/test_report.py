@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from analysis import html
@@ -16,6 +17,7 @@ from analysis.claims import Claim, write_claims
 from analysis.errors import AnalysisError
 from analysis.inputs import load
 from analysis.results import Fault
+from analysis.space_time import strokes
 from testbed import compare_commands
 from testbed.__main__ import parser
 from tests.analysis.synthetic import START_NS, honest
@@ -168,6 +170,23 @@ def test_a_wrong_word_is_refused_before_anything_is_drawn(place, tmp_path, words
     with pytest.raises(AnalysisError, match=re.escape(sentence)):
         compare(place, "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("out")
+def test_a_message_in_space_and_time_is_made_of_its_packets(place):
+    packets = pq.read_table(place / "basic" / "1" / "tables" / "packets.parquet")
+    found = [
+        (s.sender, s.destination, s.start - START_NS, s.end - START_NS, s.purpose, s.expensive, s.arrived)
+        for s in strokes(packets, ("h1", 1))
+    ]
+    ms = 1_000_000
+    assert sorted(found) == [
+        ("h1", "h2", 101 * ms, 102 * ms, "data", False, True),
+        ("h1", "h3", 101 * ms, 103 * ms, "data", True, True),
+        ("h1", "h4", 101 * ms, 104 * ms, "data", True, True),
+        ("h3", "h1", 111 * ms, 113 * ms, "control", True, True),
+        ("h4", "h1", 111 * ms, 114 * ms, "control", True, True),
+    ]
 
 
 def test_elements_escape_all_but_elements():
