@@ -11,9 +11,9 @@ from matplotlib.ticker import NullFormatter
 
 from analysis.history import History
 from analysis.inputs import RunInput
+from analysis.plots import INK, LEAST_MS, SPREAD
 from analysis.windows import Window, windows
 
-INK: Final = "#222222"
 # Of the Okabe-Ito palette, as in the other plots.
 DELIVERY: Final = "#0072B2"
 MISSING: Final = "#D55E00"
@@ -22,9 +22,6 @@ FAULT: Final = "#E69F00"
 MOST_LANES: Final = 10
 # Of more dots than this, an SVG holds a picture instead of shapes.
 MOST_SHAPES: Final = 5000
-# Where the longest delay is that much longer than the shortest, only a logarithmic scale shows both; it starts here, above nothing.
-SPREAD: Final = 30
-LEAST_MS: Final = 0.01
 
 
 def delays_over_time_figure(run: RunInput, history: History) -> Figure:

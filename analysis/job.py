@@ -54,7 +54,7 @@ def analyse(directories: Sequence[Path], spark: SparkSession, progress: Progress
 def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tuple[str, Figure]]:
     """The plots of a run. Of several trees the first is drawn; `castbed tree` draws the others."""
     yield "links", plots.link_figure(summary, run.network)
-    yield "delays", plots.delay_figure([summary])
+    yield "delays", plots.delay_figure({summary.label: [summary]})
     if run.faults:
         yield "delays-over-time", delays_over_time_figure(run, history)
     for source in sources(history)[:1]:
@@ -63,8 +63,9 @@ def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tupl
 
 def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
     """Plots of several runs of one scenario side by side; returns the files written."""
+    groups = plots.by_label(summaries)
     try:
-        figures = (("cost", plots.cost_figure(summaries)), ("delays", plots.delay_figure(summaries)))
+        figures = (("cost", plots.cost_figure(groups)), ("delays", plots.delay_figure(groups)))
         return plots.save(figures, directory)
     except OSError as error:
         raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error

@@ -22,16 +22,16 @@ from hostagent.promises import Promise
 CROSSINGS = "crossings.parquet"
 """Where the simulator, which has no captures, puts every packet on every link: the columns of the packets table."""
 
-ANALYSED = frozenset(("tables", "summary.json", "plots", "claims.json"))
+ANALYSED = frozenset(("tables", "summary.json", "plots", "claims.json", "report.html"))
 """What the analysis makes, and can make again."""
 RUN_FILES = frozenset(
     (
         *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json"),
-        *("events", "captures", CROSSINGS, "tables", "summary.json", "plots"),
+        *("events", "captures", CROSSINGS, "tables", "summary.json", "plots", "report.html"),
     )
 )
 """Every file and folder of a run."""
-BESIDE_RUNS = frozenset(("plots", "claims.json"))
+BESIDE_RUNS = frozenset(("plots", "claims.json", "report.html"))
 """What lies beside the directories of several runs."""
 
 

@@ -52,11 +52,11 @@ def parser() -> argparse.ArgumentParser:
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
     inside.set_defaults(call=_later("vm.command"), parse=top.parse_args)
     top.set_defaults(vm_words=None)
-    for name in ["demo", "run", "sweep", "up", "replay", "analyse", "campaign"]:
+    for name in ["demo", "run", "sweep", "up", "replay", "analyse", "compare", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
         )
-    for name in ["demo", "run", "sweep", "up", "replay", "doctor", "campaign"]:
+    for name in ["demo", "run", "sweep", "up", "replay", "compare", "doctor", "campaign"]:
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
     for name in [
         "demo",
@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
         "status",
         "watch",
         "analyse",
+        "compare",
         "check",
         "tree",
         "campaign",
@@ -113,6 +114,18 @@ def _add_runs(verbs: _Verbs) -> None:
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
     analyse.set_defaults(call=_later("run_commands.analyse"))
+    compare = verbs.add_parser(
+        "compare", help="compare groups of runs: intervals, differences, plots and one page", epilog=_EPILOG
+    )
+    compare.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
+    compare.add_argument(
+        "--by", default="label", metavar="label|protocol|KEY", help="what makes groups, such as loss or seed (default label)"
+    )
+    compare.add_argument(
+        "--against", default="", metavar="GROUP", help="the group that the others are tested against (default the first)"
+    )
+    compare.add_argument("--message", default="", metavar="HOST:N", help="the message of the space-time diagram, such as h1:5")
+    compare.set_defaults(call=_later("compare_commands.compare"))
     export = verbs.add_parser("export", help="pack runs into one file that others can analyse, without root")
     export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.claims import MeasuredRun, claims_table, status_word, write_claims
+from analysis.claims import Claim, MeasuredRun, claims_table, status_word, write_claims
+from analysis.groups import grouped
 from analysis.inputs import RunInput, runs_in
 from analysis.inputs import load as load_run
 from scenarios import Variant, catalogue
@@ -197,14 +198,26 @@ def analyse_runs(
         write_claims(claims, out)
     if definition and (sweep := definition.picture(runs)):
         plots += job.draw(sweep, out / "plots")
+    report = _report(runs, claims, out, definition)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")
     else:
         if claims:
             output.print(claims_table(claims))
-        for plot in (*plots, *(directory / "plots" for directory in directories)):
+        for plot in (*plots, *(directory / "plots" for directory in directories), report):
             output.print(f"  {plot}", soft_wrap=True)
     return status_of((*(summary.verdict for summary in summaries), *map(status_word, claims)))
+
+
+def _report(runs: Sequence[MeasuredRun], claims: Sequence[Claim], out: Path, definition: catalogue.Definition | None) -> Path:
+    """One page with all of it, made of the plots that are there already and a picture of the network."""
+    from analysis import gallery, report
+    from analysis.comparison import compared
+
+    groups = grouped(runs)
+    about = {definition.name: definition.summary} if definition else {}
+    pictures, networks = gallery.of_analysis(groups, out / "plots"), gallery.networks(runs, out / "plots")
+    return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
 
 
 def _explain(summaries: "Sequence[Summary]") -> None:

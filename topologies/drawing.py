@@ -44,9 +44,17 @@ NARROWEST, WIDEST = 1.5, 6.0
 
 
 def draw(
-    network: Network, axes: Axes, link_values: Mapping[str, float] | None = None, value_label: str = "value", legend: bool = True
+    network: Network,
+    axes: Axes,
+    link_values: Mapping[str, float] | None = None,
+    value_label: str = "value",
+    legend: bool = True,
+    scale: Normalize | None = None,
 ) -> None:
-    """Draw a network; with `link_values` the links named there are coloured, widened and labelled by their values."""
+    """Draw a network; with `link_values` the links named there are coloured, widened and labelled by their values.
+
+    Networks that are drawn side by side share a `scale`, which whoever draws them shows once.
+    """
     values = _checked(network, link_values or {})
     places = positions(network)
     size = _node_size(network, axes)
@@ -56,7 +64,10 @@ def draw(
     plain = [link for link in network.links if link not in values]
     _draw_links(plain, axes, places, EXPENSIVE_UNDER_OTHERS if values else EXPENSIVE_WIDTH)
     if values:
-        _draw_values(network, axes, places, values, value_label)
+        own = scale or Normalize(min(0.0, *values.values()), max(values.values()) or 1.0)
+        _draw_values(network, axes, places, values, own)
+        if scale is None:
+            axes.figure.colorbar(ScalarMappable(own, VALUES), ax=axes, label=value_label, shrink=0.6)
     _draw_nodes(axes, places, network.hosts, HOST_LOOK, size)
     _draw_nodes(axes, places, network.switches, SWITCH_LOOK, size)
     _set_limits(axes, places.values())
@@ -135,6 +146,8 @@ def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
     png, svg = Path(f"{stem}.png"), Path(f"{stem}.svg")
     with rc_context({"svg.hashsalt": "castbed"}):
         made.savefig(png, dpi=150)
+        # The layout is worked out once: it takes as long as drawing.
+        made.set_layout_engine("none")
         made.savefig(svg, metadata={"Date": None})
     return png, svg
 
@@ -208,10 +221,11 @@ def _draw_links(links: Iterable[Link], axes: Axes, places: Mapping[str, Place], 
     )
 
 
-def _draw_values(network: Network, axes: Axes, places: Mapping[str, Place], values: Mapping[Link, float], label: str) -> None:
-    """The links with a value, and the scale to read them by; it starts at zero so that twice the value looks like twice."""
+def _draw_values(
+    network: Network, axes: Axes, places: Mapping[str, Place], values: Mapping[Link, float], scale: Normalize
+) -> None:
+    """The links with a value. Scales start at zero so that twice the value looks like twice, unless they are logarithmic."""
     links = [link for link in network.links if link in values]
-    scale = Normalize(min(0.0, *values.values()), max(values.values()) or 1.0)
     widths = [NARROWEST + (WIDEST - NARROWEST) * float(scale(values[link])) for link in links]
     colours = [colormaps[VALUES](float(scale(values[link]))) for link in links]
     axes.add_collection(LineCollection(_segments(links, places), colors=colours, linewidths=widths, zorder=2))
@@ -229,7 +243,6 @@ def _draw_values(network: Network, axes: Axes, places: Mapping[str, Place], valu
             zorder=6,
             bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none"},
         )
-    axes.figure.colorbar(ScalarMappable(scale, VALUES), ax=axes, label=label, shrink=0.6)
 
 
 def _segments(links: Iterable[Link], places: Mapping[str, Place]) -> list[tuple[Place, Place]]:

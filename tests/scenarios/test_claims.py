@@ -188,7 +188,7 @@ def concluded(made, spark, out, capfdbinary, **functions):
     """The exit status, and what was printed, of an analysis with these functions of a scenario."""
     definition = Definition("mine", "", lambda: SCENARIO, **functions)
     start = SimpleNamespace(wait=lambda: spark)
-    status = run_commands._analyse([made], start, out, definition, as_json=True)
+    status = run_commands.analyse_runs([made], start, out, definition, as_json=True)
     return status, json.loads(capfdbinary.readouterr().out)
 
 

@@ -1,0 +1,93 @@
+"""Intervals and tests against values worked out by hand, from tables, and by counting every split."""
+
+from itertools import combinations
+from math import comb
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value
+
+FEW = st.lists(st.integers(0, 4), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize(("runs", "rank"), [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (25, 8), (30, 10)])
+def test_the_interval_for_a_median_is_the_one_in_the_tables(runs, rank):
+    found = estimate([float(value) for value in range(1, runs + 1)])
+    assert (found.low, found.high, found.method) == (rank, runs + 1 - rank, EXACT)
+
+
+@pytest.mark.parametrize("runs", range(6, 60))
+def test_it_covers_the_median_with_95_percent_and_no_narrower_one_does(runs):
+    rank = int(estimate([float(value) for value in range(1, runs + 1)]).low)
+
+    def covered(rank: int) -> float:
+        return 1 - 2 * sum(comb(runs, below) for below in range(rank)) / 2**runs
+
+    assert covered(rank) >= 0.95 > covered(rank + 1)
+
+
+def test_of_two_to_five_runs_there_is_a_t_interval_and_it_says_so():
+    found = estimate([9.0, 10.0, 14.0])
+    # The mean is 11, the standard deviation the root of 7, and t is 4.3027 for two degrees of freedom.
+    assert found.median == 10
+    assert (found.low, found.high) == pytest.approx((11 - 4.3027 * (7 / 3) ** 0.5, 11 + 4.3027 * (7 / 3) ** 0.5))
+    assert found.method == STUDENT
+
+
+def test_an_interval_does_not_go_beyond_what_can_be():
+    assert estimate([0.0, 1.0, 2.0]).low == 0
+    assert estimate([0.9, 1.0, 1.0], most=1.0).high == 1
+
+
+def test_of_one_run_there_is_no_interval():
+    found = estimate([3.0])
+    assert (found.median, found.low, found.high, found.method) == (3, None, None, "")
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20))
+def test_the_interval_holds_the_median(values):
+    found = estimate(values)
+    assert found.median == median(values)
+    assert found.low - 1e-6 <= found.median <= found.high + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "p"),
+    [
+        # Of the 20 ways to choose three of six, this one and its mirror image.
+        ([1, 2, 3], [4, 5, 6], 2 / 20),
+        # Rank sums 6 to 15 occur 1, 1, 2, 3, 3, 3, 3, 2, 1, 1 times; 8 and below or 13 and above 8 times.
+        ([1, 2, 5], [3, 4, 6], 8 / 20),
+        # Ranks 1, 3, 3 against 3, 5.5, 5.5: there are three ways to choose two of the threes, and three for the mirror image.
+        ([1, 2, 2], [2, 3, 3], 6 / 20),
+        ([7, 7], [7, 7], 1),
+        (range(10), range(10, 20), 2 / 184756),
+    ],
+)
+def test_p_values_counted_by_hand(one, other, p):
+    assert p_value([float(value) for value in one], [float(value) for value in other]) == pytest.approx(p)
+
+
+@given(FEW, FEW)
+def test_the_p_value_is_the_share_of_splits_that_are_as_uneven(one, other):
+    together = [*one, *other]
+    ranks = [2 * sum(b < a for b in together) + sum(b == a for b in together) + 1 for a in together]
+    expected = len(one) * sum(ranks) / len(ranks)
+    seen = abs(sum(ranks[: len(one)]) - expected)
+    splits = [abs(sum(split) - expected) for split in combinations(ranks, len(one))]
+    assert p_value(one, other) == pytest.approx(sum(uneven >= seen - 1e-9 for uneven in splits) / len(splits))
+    assert p_value(one, other) == pytest.approx(p_value(other, one))
+
+
+def test_the_least_p_value_is_that_of_groups_that_do_not_overlap():
+    assert least_p_value(3, 3) == pytest.approx(p_value([1, 2, 3], [4, 5, 6]))
+    assert least_p_value(1, 1) == 1
+
+
+def test_holms_correction_as_in_the_textbook():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
