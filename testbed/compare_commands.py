@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.claims import MeasuredRun, claims_table, status_word
-from analysis.comparison import compared, comparison_tables, difference_lines, interval_lines, method_lines
-from analysis.groups import grouped
+from analysis.claims import Claim, MeasuredRun, claims_table, status_word
+from analysis.comparison import Comparison, compared, comparison_tables, difference_lines, interval_lines, method_lines
+from analysis.groups import Group, grouped
 from analysis.inputs import load, runs_in
 from analysis.summary import read_summary
 from scenarios import catalogue
@@ -28,28 +28,41 @@ def compare(arguments: Namespace) -> int:
     runs = measured(directories, arguments.spark_master)
     groups = grouped(runs, arguments.by)
     found = compared(groups, arguments.by, arguments.against)
+    claims, path = draw(groups, found, places, out, arguments.message)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode({"comparison": found, "claims": claims, "report": str(path)}) + b"\n")
+    else:
+        tell(found, claims, path)
+    return status_of((*(run.summary.verdict for run in runs), *map(status_word, claims)))
+
+
+def draw(
+    groups: Sequence[Group], found: Comparison, places: Sequence[Path], out: Path, message: str | None = None
+) -> tuple[list[Claim], Path]:
+    """Draw the plots and write the page; the claims that were found beside the runs, and where the page is."""
+    runs = [run for group in groups for run in group.runs]
     with progress("compare") as show:
         # Only now: matplotlib takes long to import.
         from analysis import gallery, report  # noqa: PLC0415
         from analysis.space_time import parse_message  # noqa: PLC0415
 
-        message = parse_message(arguments.message) if arguments.message else None
-        pictures = gallery.compare(groups, found, out / "plots", message, show)
-        claims = report.read_claims([*places, *directories])
+        chosen = parse_message(message) if message else None
+        pictures = gallery.compare(groups, found, out / "plots", chosen, show)
+        claims = report.read_claims([*places, *(run.directory for run in runs)])
         networks = gallery.networks(runs, out / "plots")
         page = report.Page(groups, found, pictures, networks, claims, about(runs))
-        path = report.write(page, out)
-    if arguments.json:
-        sys.stdout.buffer.write(msgspec.json.encode({"comparison": found, "claims": claims, "report": str(path)}) + b"\n")
-    else:
-        for table in comparison_tables(found):
-            output.print(table)
-        for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
-            output.print(line, soft_wrap=True, markup=False)
-        if claims:
-            output.print(claims_table(claims))
-        output.print(f"  {path}", soft_wrap=True, markup=False)
-    return status_of((*(run.summary.verdict for run in runs), *map(status_word, claims)))
+        return claims, report.write(page, out)
+
+
+def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
+    """A comparison on the terminal."""
+    for table in comparison_tables(found):
+        output.print(table)
+    for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
+        output.print(line, soft_wrap=True, markup=False)
+    if claims:
+        output.print(claims_table(claims))
+    output.print(f"  {path}", soft_wrap=True, markup=False)
 
 
 def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.summary import Summary, comparison
+from analysis.comparison import compared
+from analysis.groups import grouped
 from scenarios import catalogue
 from testbed import doctor, faults, runner, sweep
 from testbed.background import SparkStart
+from testbed.compare_commands import draw, measured, tell
 from testbed.emulation import refuse_impossible
-from testbed.status import UNKNOWN, status_of
+from testbed.errors import CannotRun
+from testbed.status import HOLDS, UNKNOWN, status_of
 from testbed.terminal import bar, errors, output
 
 
@@ -37,21 +40,27 @@ def command(arguments: Namespace) -> int:
     spark = SparkStart(arguments.spark_master)
     failed = _simulate(left, spark, out) if arguments.on == "simulator" else _emulate(left, spark, machine, out)
     made = [task for task in tasks if sweep.is_made(task)]
+    if not made:
+        raise CannotRun(f"no run could be made; the first would have been {failed[0].run}: {failed[0].reason}")
     with bar("analysing", len(made)) as advance:
         for _ in range(sum((task.output / "summary.json").exists() for task in made)):
             advance("")
         for some in sweep.analyse(spark.wait(), made):
             for _ in some:
                 advance("")
-    summaries = [msgspec.json.decode((task.output / "summary.json").read_bytes(), type=Summary) for task in made]
+    runs = measured([task.output for task in made], arguments.spark_master)
+    groups = grouped(runs)
+    found = compared(groups, "label")
+    _, page = draw(groups, found, [out], out)
     if arguments.json:
-        sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "failures": failed}) + b"\n")
+        told = {"runs": [run.summary for run in runs], "comparison": found, "failures": failed, "report": str(page)}
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
     else:
-        output.print(comparison(summaries))
+        tell(found, (), page)
         for failure in failed:
             output.print(f"not made: {failure.run}: {failure.reason}", soft_wrap=True, markup=False)
-    status = status_of(summary.verdict for summary in summaries)
-    return max(status, UNKNOWN) if failed and status == 0 else status
+    status = status_of(run.summary.verdict for run in runs)
+    return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
 def _simulate(left: list[runner.Task], spark: SparkStart, out: Path) -> list[sweep.Failure]:
