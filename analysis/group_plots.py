@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from analysis.groups import Group
 from analysis.measured import MeasuredRun
-from analysis.plots import INK, SPREAD, Look, carried, looks, plain, sized
+from analysis.plots import INK, SPREAD, Look, carried, looks, name_bars, plain, room, sized
 from analysis.statistics import Estimate, estimate
 from analysis.windows import Window, windows
 from topologies import drawing
@@ -107,7 +107,7 @@ class Stream(NamedTuple):
     @property
     def end_ns(self) -> int:
         """When the last thing happened."""
-        return int(max(self.start_ns, *self.broadcast_ns[-1:], *self.delivered_ns[-1:]))
+        return int(max([self.start_ns, *self.broadcast_ns[-1:], *self.delivered_ns[-1:]]))
 
     def broadcast(self, times: Any) -> Any:
         """The share of messages broadcast by each instant, in per cent."""
@@ -164,7 +164,7 @@ def _shade(axes: Axes, found: Sequence[Window]) -> None:
 
 def load_figure(groups: Sequence[Group]) -> Figure:
     """Datagrams that each host sent and received: every host a dot, the median over repeats; the busiest with its interval."""
-    figure, axes = sized(max(4.5, 1.6 + 1.15 * len(groups)))
+    figure, axes = sized(max(4.5, 1.6 + room(len(groups)) * len(groups)))
     styles = looks(group.name for group in groups)
     every: list[float] = []
     for place, group in enumerate(groups):
@@ -183,7 +183,7 @@ def load_figure(groups: Sequence[Group]) -> Figure:
         )
         every.append(busiest.median)
     _upwards(axes, every)
-    axes.set_xticks(range(len(groups)), [group.name.replace(", ", ",\n").replace("-", "-\n") for group in groups])
+    name_bars(axes, [group.name for group in groups])
     axes.set_xlim(-0.6, len(groups) - 0.25)
     axes.set_ylabel("datagrams sent and received")
     axes.set_title("Load of each host", fontsize=11, loc="left")

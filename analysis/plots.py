@@ -3,7 +3,7 @@
 What is compared comes as groups of repeats by name; a figure shows the median of each group, and how far its repeats are apart.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
@@ -70,7 +70,7 @@ def cost_figure(groups: Groups) -> Figure:
     low = [name for name, total in totals.items() if total * TOO_LOW < max(totals.values())]
     low = low if any(totals[name] for name in low) else []
     panels = [list(groups), *([low] if low else [])]
-    widths = [max(3.0, 0.4 + 1.15 * len(names)) for names in panels]
+    widths = [max(3.0, 0.4 + room(len(names)) * len(names)) for names in panels]
     figure = Figure(figsize=(max(4.5, sum(widths) + 1.6), 4.2), layout="constrained")
     every = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
     for axes, names in zip(every, panels, strict=True):
@@ -129,16 +129,27 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
         if found.low is not None and found.high is not None:
             reach = [[total - found.low], [found.high - total]]
             axes.errorbar([place], [total], reach, color=INK, capsize=4, linewidth=1.2)
+        if room(len(parts)) < 0.5:
+            continue
         axes.annotate(f"{total:,.4g}", (place, _top(groups[name])), (0, 4), textcoords="offset points", ha="center", color=INK)
-    axes.set_xticks(range(len(parts)), [_wrapped(name) for name in parts])
+    name_bars(axes, parts)
     axes.set_xlim(-0.6, len(parts) - 0.4)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _wrapped(name: str) -> str:
-    """A name that fits under a bar."""
-    return name.replace(", ", ",\n").replace("-", "-\n") if len(name) > 12 else name.replace(", ", ",\n")
+def room(count: int) -> float:
+    """Inches for each of so many bars: a figure is no wider than a page on its side."""
+    return min(1.15, 12 / count)
+
+
+def name_bars(axes: Axes, names: Collection[str]) -> None:
+    """Names that fit under bars: broken into lines, or upright where there are many."""
+    if room(len(names)) < 0.8:
+        axes.set_xticks(range(len(names)), list(names), rotation=90, fontsize=8)
+    else:
+        broken = [name.replace("-", "-\n") if len(name) > 12 else name for name in names]
+        axes.set_xticks(range(len(names)), [name.replace(", ", ",\n") for name in broken])
 
 
 def delay_figure(groups: Groups) -> Figure:
