@@ -56,14 +56,21 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
 
 def cost_caption(several: bool) -> str:
     """What to see in the plot of the costs."""
-    told = "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted."  # noqa: E501
+    told = (
+        "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they "
+        "carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted."
+    )
     repeats = " Bars are medians over repeats, split as in the run in the middle; whiskers are 95 % confidence intervals."
     return told + (repeats if several else "")
 
 
 def delay_caption(several: bool) -> str:
     """What to see in the plot of the delays."""
-    told = "How long it took until a share of all deliveries was made. A curve that rises early is fast for most; one that bends to the right at the top leaves a few hosts waiting; one that ends below 100 % never delivered the rest."  # noqa: E501
+    told = (
+        "How long it took until a share of all deliveries was made. A curve that rises early is fast for most; one "
+        "that bends to the right at the top leaves a few hosts waiting; one that ends below 100 % never delivered "
+        "the rest."
+    )
     return told + (" Lines are medians over repeats, bands go from the lowest to the highest repeat." if several else "")
 
 
@@ -95,23 +102,39 @@ def _pictures(
     if len({group.size for group in groups}) == 1 < len(groups) and (best := found.best("expensive_packets_per_message")):
         cost += f" Lowest here: {' and '.join(group.name for group in best)}."
     yield "cost", picture("cost", "Cost per message", cost), lambda: plots.cost_figure(by_name)
-    links = f"Packets per message on each link between switches, medians over repeats, all on one scale; the wider and darker, the more. Dark links near the source carry the same message again and again.{more}"  # noqa: E501
+    links = (
+        "Packets per message on each link between switches, medians over repeats, all on one scale; the wider and "
+        f"darker, the more. Dark links near the source carry the same message again and again.{more}"
+    )
     yield "links", picture("links", "Cost per link", links, wide=True), lambda: group_plots.links_figure(groups)
     yield "delays", Picture(directory / "delays", "Delays", delay_caption(several)), lambda: plots.delay_figure(by_name)
     if any(summary.messages for summaries in by_name.values() for summary in summaries):
-        over_time = f"How much of all that was to be delivered had been, by when; the thin line is what had been broadcast. A curve below that line is behind; shaded times have faults in them.{' Bands go from the lowest to the highest repeat.' if several else ''}"  # noqa: E501
+        over_time = (
+            "How much of all that was to be delivered had been, by when; the thin line is what had been broadcast. A "
+            "curve below that line is behind; shaded times have faults in them."
+        ) + (" Bands go from the lowest to the highest repeat." if several else "")
         yield (
             "over-time",
             Picture(directory / "over-time", "Delivered over time", over_time),
             lambda: group_plots.over_time_figure(groups),
         )
-    load = "Each host a dot: datagrams that it sent and received. Dots close together share the load; a diamond far above the line is a host that does the work of the others."  # noqa: E501
+    load = (
+        "Each host a dot: datagrams that it sent and received. Dots close together share the load; a diamond far "
+        "above the line is a host that does the work of the others."
+    )
     yield "load", picture("load", "Load", load), lambda: group_plots.load_figure(groups)
     if group_plots.differ_in_size(groups):
-        size = "Cost per message where the network grows and nothing else changes. A line as steep as the dotted one costs each new cluster one packet; a steeper one does not scale."  # noqa: E501
+        size = (
+            "Cost per message where the network grows and nothing else changes. A line as steep as the dotted one "
+            "costs each new cluster one packet; a steeper one does not scale."
+        )
         yield "size", Picture(directory / "size", "Cost against size", size), lambda: group_plots.size_figure(groups)
     if any(summaries[0].delivered_share for summaries in by_name.values()):
-        space = f"One message in the first run of each group: hosts from top to bottom, clusters a little apart; packets about it go from host to host, dots are deliveries. Packets that several messages share are drawn for the first of them.{more}"  # noqa: E501
+        space = (
+            "One message in the first run of each group: hosts from top to bottom, clusters a little apart; packets "
+            "about it go from host to host, dots are deliveries. Packets that several messages share are drawn for the "
+            f"first of them.{more}"
+        )
         yield (
             "space-time",
             picture("space-time", "One message in space and time", space, wide=True),

@@ -75,6 +75,7 @@ def test_a_run_leaves_what_the_architecture_says(demo):
         # Whatever a run leaves is handed on with it.
         assert names <= RUN_FILES
     assert {path.name for path in (out / "plots").iterdir()} >= {"cost.png", "cost.svg", "delays.png", "delays.svg"}
+    assert "best-effort" in (out / "report.html").read_text()
 
 
 def test_a_run_can_be_analysed_again_with_the_same_result(demo):
