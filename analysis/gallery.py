@@ -111,9 +111,8 @@ def _pictures(
     if any(summary.messages for summaries in by_name.values() for summary in summaries):
         over_time = (
             "How much of all that was to be delivered had been, by when; the thin line is what had been broadcast. A "
-            f"curve below that line is behind; shaded times have faults in them.{' Bands go from the lowest to the "
-            "highest repeat.' if several else ''}"
-        )
+            "curve below that line is behind; shaded times have faults in them."
+        ) + (" Bands go from the lowest to the highest repeat." if several else "")
         yield (
             "over-time",
             Picture(directory / "over-time", "Delivered over time", over_time),
