@@ -75,6 +75,9 @@ def simulate(
             host = world.hosts[source]
             world.after(round(heal_for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
         world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
+    if crossings:
+        # Whoever holds packets against counters needs both to be complete.
+        world.settle()
     _sample_hosts(world)
     for host in world.hosts.values():
         if host.alive and not host.paused:

@@ -45,6 +45,7 @@ class SimulatedHost(Environment):
         self._offset_ns, self._rate, self._set_ns = 0, 1.0, 0
         self._packet = 0
         self._packer = Packer(pack_ms)
+        self._hushed = False
         self._alarm_ns: int | None = None
         self._outbox: deque[Datagram] = deque()
         self._timers: dict[str, int] = {}
@@ -96,6 +97,11 @@ class SimulatedHost(Environment):
         while self._waiting and not self.paused:
             call, arguments = self._waiting.popleft()
             self.do(call, *arguments)
+
+    def hush(self) -> None:
+        """Send nothing more; what arrives is still taken, also by a host that stood still until now."""
+        self._hushed = True
+        self.resume()
 
     def set_clock(self, offset_ns: int, rate: float) -> None:
         """Put the clock off by so much, and let it run at this rate from now on."""
@@ -171,6 +177,9 @@ class SimulatedHost(Environment):
     def _leave(self) -> None:
         """Let the datagrams that are due leave, one by one; a trigger may crash or pause the host before each."""
         self._world.notify()
+        if self._hushed:
+            self._packer.clear()
+            self._outbox.clear()
         if self.paused:
             return
         self._outbox.extend(self._packer.take(self._world.now_ns))

@@ -78,6 +78,7 @@ class World:
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
         self.at_door: Callable[[SimulatedHost, Message], int] = lambda _host, _message: 1
         self.vanished: Counter[str] = Counter()
+        self._under_way = 0
 
     def after(self, delay_ns: int, call: Callable[..., None], *arguments: Any) -> None:
         """Plan an event."""
@@ -92,6 +93,14 @@ class World:
             self.events_done += 1
             call(*arguments)
         self.now_ns = until_ns
+
+    def settle(self) -> None:
+        """Have every host send nothing more, and let everything arrive that is under way."""
+        for host in self.hosts.values():
+            host.hush()
+        while self._under_way:
+            self.run(self._heap[0][0])
+        self.run(self.now_ns)
 
     @property
     def trace_hash(self) -> str:
@@ -158,6 +167,7 @@ class World:
                 for _ in arrivals:
                     self.on_crossing(self.now_ns, pipe, packet)
             if arrivals != (self.now_ns,):
+                self._under_way += len(arrivals)
                 for at_ns in arrivals[1:]:
                     # From here on a duplicate goes its own way.
                     self.after(at_ns - self.now_ns, self._arrive, copy(packet), pipe, pipe.epoch)
@@ -169,6 +179,7 @@ class World:
             pipe = following
 
     def _arrive(self, packet: Packet, pipe: Pipe, epoch: int) -> None:
+        self._under_way -= 1
         if pipe.epoch != epoch:
             pipe.counts.carried -= 1
             pipe.counts.cut += 1
