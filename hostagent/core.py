@@ -80,7 +80,7 @@ class Core(abc.ABC):
     assumes: ClassVar[str]
     """What must be true of the world for the guarantees to hold, for `castbed list`."""
     beyond: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of faults (see scenarios/faults.py) that the protocol does not claim to survive: after them only safety is looked at."""
+    """Kinds of trouble (see simulator/swarm.py) that the protocol does not claim to survive: after them only safety is looked at."""
     messages: ClassVar[tuple[type[Message], ...]]
     """The kinds of messages, in wire order."""
     Parameters: ClassVar[type[Parameters]] = Parameters

@@ -13,7 +13,7 @@ import hostagent
 from hostagent.core import Core, Parameters
 from hostagent.messages import Message
 from hostagent.protocols import PROTOCOLS
-from scenarios.faults import FAULTS
+from simulator.swarm import TROUBLES
 
 ROOM = Path(hostagent.__file__).parent
 CORES = [
@@ -36,7 +36,7 @@ def test_it_says_what_it_is(core):
     promise = core.promise(core.Parameters(), hosts=5)
     assert promise.guarantees
     assert promise.patience_ms >= 0
-    assert core.beyond <= {*FAULTS, "restart-lost"}
+    assert core.beyond <= set(TROUBLES)
     assert issubclass(core.Parameters, Parameters)
     assert sys.modules[core.__module__].__doc__
 
