@@ -34,10 +34,10 @@ from analysis.errors import AnalysisError
 from analysis.groups import Group, differing, facets
 from analysis.html import Content, Html, element
 from analysis.measured import MeasuredRun
-from analysis.verdicts import percent
 from analysis.windows import windows
 from hostagent.promises import Guarantee
-from topologies.network import Network
+from topologies.network import Link, Network
+from topologies.properties import described
 
 NAME: Final = "report.html"
 QUESTION: Final = "Which broadcast protocol is cheapest, fastest and most reliable on this network, under these failures?"
@@ -191,12 +191,7 @@ def _scenario(page: Page) -> Html:
 
 def _network_row(network: Network) -> list[Content]:
     expensive = [link for link in network.links if link.expensive]
-    properties = {
-        "bandwidth": {f"{link.bandwidth_mbit:g} Mbit/s" for link in expensive if link.bandwidth_mbit},
-        "delay": {f"{link.delay_ms:g} ms" for link in expensive if link.delay_ms},
-        "loss": {percent(link.loss) for link in expensive if link.loss},
-    }
-    told = "; ".join(f"{name} {', '.join(sorted(values))}" for name, values in properties.items() if values)
+    told = "; ".join(sorted({described(link, Link(link.a, link.b)) for link in expensive} - {""}))
     numbers = (
         len(network.hosts),
         len(network.clusters),

@@ -6,10 +6,9 @@ event of the same host, such as dying between two datagrams, is left to the agen
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,7 +24,7 @@ from testbed.errors import CannotRun
 from testbed.logs import EventLogs
 from testbed.shaping import Drops
 from topologies import Link
-from topologies.units import format_bandwidth, format_share, format_time
+from topologies.properties import told
 
 # How long the kernel may take to show what it was asked for: a process that is to stand still must be scheduled once.
 PATIENCE_S = 2.0
@@ -163,10 +162,10 @@ class Injector:
         deadline = time.monotonic() + PATIENCE_S
         while differing(signs := list(self._signs(fault))) and time.monotonic() < deadline:
             time.sleep(0.001)
-        told = "; ".join(f"{what} {seen}" for what, seen, _ in signs)
+        shown = "; ".join(f"{what} {seen}" for what, seen, _ in signs)
         if differing(signs):
-            self.problems.append(f"the fault {name_of(fault)} {fault.target} was asked for, but {told}")
-        return told
+            self.problems.append(f"the fault {name_of(fault)} {fault.target} was asked for, but {shown}")
+        return shown
 
     def _signs(self, fault: Fault) -> Iterator[tuple[str, str, str]]:  # noqa: C901 - one part for each kind of thing
         """What a fault changes, what is to be seen of it, and what should be."""
@@ -181,7 +180,7 @@ class Injector:
                 for source, target in ((link.a, link.b), (link.b, link.a)):
                     if fault.towards in {"", target}:
                         # Whoever shaped it has read it back.
-                        shape = described(self.current[source, target])
+                        shape = told(self.current[source, target], fault.properties)
                         yield f"{source}->{target}", shape, shape
             case vocabulary.Heal():
                 links = healed(fault, self._network)
@@ -284,21 +283,6 @@ class Injector:
             if pair[0] == source and target in {"", pair[1]}:
                 # What a switch was too slow to take is counted by the switch, and that count goes on.
                 self.dropped[pair] = self.dropped.get(pair, Drops()) + drops - Drops(overrun=drops.overrun)
-
-
-def described(link: Link, built: Link | None = None) -> str:
-    """How a link is shaped, in words: all of it, or what differs from how it was built."""
-    words: dict[str, Callable[[Any], str]] = {
-        "bandwidth_mbit": format_bandwidth,
-        "delay_ms": lambda value: f"delay {format_time(value)}",
-        "jitter_ms": lambda value: f"jitter {format_time(value)}",
-        "loss": lambda value: f"loss {format_share(value)}",
-        "duplicate": lambda value: f"duplicate {format_share(value)}",
-        "reorder": lambda value: f"reorder {format_share(value)}",
-    }
-    now = {name: getattr(link, name) for name in words}
-    told = {name: value for name, value in now.items() if (value != getattr(built, name) if built else value or name == "loss")}
-    return ", ".join(words[name](value) for name, value in told.items() if value is not None)
 
 
 def _has_carrier(interface: str) -> bool:

@@ -13,11 +13,11 @@ from sparkpcap.captures import Capture as Growing
 from sparkpcap.captures import Form
 from sparkpcap.files import open_source
 from sparkpcap.layers import decode, fields
-from testbed.faults import described
 from testbed.logs import EventLogs
 from testbed.runner import Stage
 from testbed.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
 from topologies import Link
+from topologies.properties import described
 
 _HEADER = np.dtype({"names": [f[0] for f in FIELDS], "offsets": [f[1] for f in FIELDS], "formats": [f[2] for f in FIELDS]})
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from scenarios import faults as vocabulary
-from scenarios.faults import AnyFault, FaultError, link_named
+from scenarios.faults import LINK_PROPERTIES, AnyFault, FaultError, link_named
 from scenarios.scenario import LARGEST_MESSAGE
 from testbed import views
 from topologies import Network
+from topologies.properties import PROPERTIES
 from topologies.units import bandwidth_mbit, share, time_ms
 
 if TYPE_CHECKING:
@@ -105,14 +106,7 @@ def _slow(network: Network, words: Words) -> AnyFault:
     return _end(words, vocabulary.LinkChange(link=link, towards=towards, bandwidth_mbit=bandwidth_mbit(words.pop(0))))
 
 
-_CHANGES: dict[str, tuple[str, Callable[[str], float]]] = {
-    "bandwidth": ("bandwidth_mbit", bandwidth_mbit),
-    "delay": ("delay_ms", time_ms),
-    "jitter": ("jitter_ms", time_ms),
-    "loss": ("loss", share),
-    "duplicate": ("duplicate", share),
-    "reorder": ("reorder", share),
-}
+_CHANGES = {name: known for name, known in PROPERTIES.items() if known.field in LINK_PROPERTIES}
 
 
 def _change(network: Network, words: Words) -> AnyFault:
@@ -124,8 +118,7 @@ def _change(network: Network, words: Words) -> AnyFault:
         key, _, value = word.partition("=")
         if key not in _CHANGES:
             raise ValueError(f"{word!r} changes nothing: there are {', '.join(_CHANGES)}")
-        name, read = _CHANGES[key]
-        values[name] = read(value)
+        values[_CHANGES[key].field] = _CHANGES[key].parse(value)
     return vocabulary.LinkChange(link=link, towards=towards, **values)
 
 

@@ -3,7 +3,7 @@
 Files and the command line share this one table, so `delay=20ms` after a builder and `"delay": "20ms"` in a file mean the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -57,3 +57,15 @@ PROPERTIES = {
     "reorder": Property("reorder", units.share, units.format_share),
     "queue": Property("queue_packets", whole, str),
 }
+
+
+def described(link: object, plain: object) -> str:
+    """Wherein a link differs from another, in the words of the command line; nothing if in nothing."""
+    return told(link, [known.field for known in PROPERTIES.values() if getattr(link, known.field) != getattr(plain, known.field)])
+
+
+def told(link: object, fields: Collection[str]) -> str:
+    """These properties of a link, in the words of the command line."""
+    chosen = {name: known for name, known in PROPERTIES.items() if known.field in fields}
+    values = {name: getattr(link, known.field) for name, known in chosen.items()}
+    return ", ".join(f"{name} {'any' if value is None else chosen[name].format(value)}" for name, value in values.items())
