@@ -68,7 +68,7 @@ LINK_COSTS: Final = pa.schema(
 )
 """What each link carried, by direction and purpose. Datagrams to our port that are not of the run are of purpose `foreign`."""
 
-ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), *LINK_COSTS])
+ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), ("missed", pa.bool_()), *LINK_COSTS])
 """What workers hand over: for each part of a capture file a row with its report, and rows without one, with what its packets cost. `run` is
 the position of the run in the job."""
 
@@ -119,8 +119,8 @@ class Scanned(NamedTuple):
     link_costs: pa.Table
 
 
-def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> Scanned:
-    """Write the packets table of every run, from captures or what the simulator wrote."""
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: bool = True) -> Scanned:
+    """Write the packets table of every run, from captures or what the simulator wrote. Where cuts were guessed wrongly, once more."""
     places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
     simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
@@ -144,10 +144,12 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput]) -> Scanned:
                 writer.write_batch(packets)
                 yield _costs(run, packets)
 
-    planned = plan(list(captures), spark.sparkContext.defaultParallelism)
+    planned = plan(list(captures), spark.sparkContext.defaultParallelism, guessing=guessing)
     tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
     tasks += [partial(store_crossings, run) for run in simulated]
     accounts = _distribute(spark, tasks, ACCOUNTS).toArrow()
+    if guessing and pc.any(accounts["missed"]).as_py():
+        return scan_packets(spark, runs, guessing=False)
     is_long = sum(part.bytes for parts in planned for part in parts) > _COMPILE_BYTES
     spark.conf.set("spark.sql.codegen.wholeStage", str(is_long).lower())
     packets = spark.read.schema(from_arrow_schema(PACKETS)).parquet(*map(str, places))
@@ -218,7 +220,9 @@ def store_capture(names: _Names, run: int, item: int, part: Part, writer: pq.Par
         try:
             batch = next(batches)
         except StopIteration as end:
-            yield _batch(ACCOUNTS, 1, {"run": [run], "report": [_report(names.captures[item].file, end.value)]})
+            found: Report = end.value
+            report = _report(names.captures[item].file, found)
+            yield _batch(ACCOUNTS, 1, {"run": [run], "report": [report], "missed": [found.missed]})
             return
         packets = _packets(names, item, batch)
         writer.write_batch(packets)

@@ -20,6 +20,8 @@ Flags = NDArray[np.bool_]
 
 WINDOW: Final = 16 << 20
 """The bytes that are looked at together: what memory depends on, instead of the size of a file."""
+GUESSED: Final = 1 << 20
+"""The bytes among which the start of a record is guessed; it must lead through half of them."""
 # The longest packet that libpcap and Wireshark take for one.
 LONGEST_PACKET: Final = 262144
 
@@ -209,18 +211,36 @@ class Capture:
         return Packets(data, start, captured[good], original[good], at_ns, ~simple[good], link_type)
 
 
+def guess(source: Source, at: int, form: Form) -> int | None:
+    """A place from `at` on where a record of classic pcap may start; nothing where none is found. A payload may look like one."""
+    window = source.window(at, GUESSED)
+    first_s = numbers_at(source.window(_FILE_HEADER, _RECORD_HEADER), form.order + "u4")[0]
+    span = len(window) // 2
+    if span < _RECORD_HEADER:
+        return None
+    chain = _Records(window, form.order, first_s)
+    for here in np.flatnonzero(chain.likely(np.zeros(1, np.int64), span)[0]).tolist():
+        following = here
+        while following < span and chain.length(following):
+            following += chain.length(following)
+        if following >= span:
+            return at + int(here)
+    return None
+
+
 class _Records:
-    """The records of classic pcap as a chain."""
+    """The records of classic pcap as a chain. Its first record, if it does not start with one, was taken at about `first_s`."""
 
     longest: Final = _RECORD_HEADER + LONGEST_PACKET
 
-    def __init__(self, data: Bytes, order: str) -> None:
+    def __init__(self, data: Bytes, order: str, first_s: np.uint32 | None = None) -> None:
         self.size = len(data)
         self._data = data
         self._words = numbers_at(data, order + "u4")
         self._unpack = Struct(order + "I").unpack_from
         self._view = data.data
-        self._first_s = self._words[0] if self.size >= _RECORD_HEADER else np.uint32(0)
+        begins = self._words[0] if self.size >= _RECORD_HEADER else np.uint32(0)
+        self._first_s = begins if first_s is None else first_s
 
     def lengths(self, at: Places) -> Places:
         if self.size < _RECORD_HEADER:

@@ -2,6 +2,11 @@
 
 A file is cut only where a record is known to start. To know that, the chain of its records is followed from the first one on, before
 anything is read (`sparkpcap.walk`); it is the same walk that readers make, so whatever they are given is whole records, each exactly once.
+
+That walk is a good part of all the work. Who can read again may `guess` instead: then each cut is a place that looks like a record, and it
+is the readers who prove it. A part that starts at a record and ends exactly at the next cut proves that cut, the first part starts at the
+first record, and so on; if one `missed` its end (`sparkpcap.rows.Report`), nothing that was read counts, and all is read anew without
+guessing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sparkpcap.captures import Capture, Form
+from sparkpcap.captures import GUESSED, Capture, Form, guess
 from sparkpcap.files import Mapped, is_compressed, size_of
 
 MOST_BYTES: Final = 128 << 20
@@ -28,14 +33,16 @@ class Part(NamedTuple):
     bytes: int = 0
 
 
-def plan(paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES) -> list[tuple[Part, ...]]:
+def plan(
+    paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False
+) -> list[tuple[Part, ...]]:
     """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
     total = sum(size_of(path) for path in paths)
     target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
-    return list(_packed((part for path in paths for part in parts(path, target)), target))
+    return list(_packed((part for path in paths for part in parts(path, target, guessing=guessing)), target))
 
 
-def parts(path: str, target: int) -> list[Part]:
+def parts(path: str, target: int, *, guessing: bool = False) -> list[Part]:
     """A file in parts of about `target` bytes. What is compressed or cannot be opened is one part, and so is what is but little longer."""
     size = size_of(path)
     whole = [Part(path, bytes=size)]
@@ -46,7 +53,8 @@ def parts(path: str, target: int) -> list[Part]:
     except OSError:
         return whole
     try:
-        cuts = list(_cuts(Capture(source), target, size))
+        guesses = _guesses(source, target, size) if guessing else None
+        cuts = list(_cuts(Capture(source), target, size)) if guesses is None else guesses
     finally:
         source.close()
     if not cuts:
@@ -54,6 +62,16 @@ def parts(path: str, target: int) -> list[Part]:
     starts: list[tuple[int, Form | None]] = [(0, None), *cuts]
     ends: list[int | None] = [at for at, _ in cuts]
     return [Part(path, start, end, form, (end or size) - start) for (start, form), end in zip(starts, [*ends, None], strict=True)]
+
+
+def _guesses(source: Mapped, target: int, size: int) -> list[tuple[int, Form]] | None:
+    """Places that look like records, about every `target` bytes; nothing for formats in which earlier blocks say how to read later ones."""
+    first = next(Capture(source, 0, min(size, GUESSED)).stretches(), None)
+    if first is None or first.form.blocks:
+        return None
+    wanted = range(target, size - target // 2, target)
+    found = (guess(source, at, first.form) for at in wanted)
+    return [(at, first.form) for at in found if at is not None]
 
 
 def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]]:

@@ -44,7 +44,7 @@ class Report(NamedTuple):
     """The account of a file, or of a part of it.
 
     `packets` counts all that are in it, `skipped` those that were not asked for, `cut` those of which the capture kept too little to tell.
-    `problems` says what else could not be read.
+    `problems` says what else could not be read. `missed`: a part did not end where it was to, so that a cut was guessed wrongly.
     """
 
     file: str
@@ -52,6 +52,7 @@ class Report(NamedTuple):
     skipped: int = 0
     cut: int = 0
     problems: tuple[str, ...] = ()
+    missed: bool = False
 
     def as_json(self) -> str:
         """For a column of text."""
@@ -161,7 +162,7 @@ def read(part: Part, query: Query) -> Generator[pa.RecordBatch, None, Report]:
         for packets in capture:
             for start in range(0, len(packets.at), _BATCH):
                 yield tally.batch(_some(packets, slice(start, start + _BATCH)))
-        return tally.report(capture)
+        return tally.report(capture)._replace(missed=part.end is not None and capture.at != part.end)
     finally:
         source.close()
 

@@ -13,15 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from analysis import scan
 from analysis.books import FOREIGN, REROUTING_NS
 from analysis.checks import Verdict
 from analysis.errors import AnalysisError
+from analysis.inputs import load
 from analysis.job import analyse, compare
 from analysis.results import Event, Fault, LinkDrops
 from analysis.summary import Summary, comparison, read_summary
 from hostagent.messages import Purpose
 from hostagent.promises import Guarantee
 from hostagent.wire import COST_TOS
+from sparkpcap.captures import Form, Interface
+from sparkpcap.plan import plan as planned
 from tests.analysis.synthetic import HOP_NS, PROMISE, RUN, START_NS, Maker, datagram, frame, honest
 
 LATE_NS = START_NS + 500_000_000
@@ -399,3 +403,28 @@ def test_the_small_tables_say_what_the_run_was(summaries, root):
         str(guarantee): str(found.verdict) for guarantee, found in summaries["honest"].checks.items()
     }
     assert rows("faults") == rows("parents") == []
+
+
+def test_what_was_cut_wrongly_is_read_anew(spark, tmp_path, monkeypatch):
+    """A guess that lands in the middle of a record leaves no trace in tables and reports."""
+    run = load(honest().write(tmp_path / "run"))
+    right, asked = scan.scan_packets(spark, [run]), []
+
+    def plan(paths, partitions, *, guessing):
+        asked.append(guessing)
+        found = planned(paths, partitions)
+        return [[part for whole in found for one in whole for part in _halves(one)]] if guessing else found
+
+    monkeypatch.setattr(scan, "plan", plan)
+    again = scan.scan_packets(spark, [run])
+    assert asked == [True, False]
+    assert sorted(map(str, again.packets.collect())) == sorted(map(str, right.packets.collect()))
+    assert again.reports.sort_by("report") == right.reports.sort_by("report")
+
+
+def _halves(part):
+    """A file of records of 112 bytes cut where none starts."""
+    if Path(part.path).stat().st_size < 400:
+        return [part]
+    form = Form(blocks=False, order="<", interfaces=(Interface(1, 9),))
+    return [part._replace(end=200), part._replace(start=200, form=form)]

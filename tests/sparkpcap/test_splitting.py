@@ -20,6 +20,7 @@ def small(monkeypatch):
     """Lanes and windows so small that files of some kilobytes have many."""
     monkeypatch.setattr(walk, "_LANE", 256)
     monkeypatch.setattr(captures, "WINDOW", 8192)
+    monkeypatch.setattr(captures, "GUESSED", 1024)
 
 
 def rows(part: Part):
@@ -101,6 +102,23 @@ def test_any_number_of_parts_has_the_rows_of_the_whole(tmp_path_factory, made, c
     whole, report = rows(Part(str(path)))
     assert whole == wanted
     assert problems == list(report.problems)
+    guessed = [rows(part) for partition in plan([str(path)], count, least_bytes=1, guessing=True) for part in partition]
+    if not any(report.missed for _, report in guessed):
+        assert [row for some, _ in guessed for row in some] == wanted
+        assert [problem for _, report in guessed for problem in report.problems] == problems
+
+
+def test_cuts_that_are_guessed_rightly_are_proved_and_wrong_ones_are_missed(tmp_path):
+    """Where payloads are plain, every guess is right; where each is a capture of its own, none is, and a part says so."""
+    plain_file, nested_file = tmp_path / "plain.pcap", tmp_path / "nested.pcap"
+    plain_file.write_bytes(making.classic([(START_NS + number, PACKET) for number in range(2000)]))
+    inner = b"".join(making.record(START_NS + number, PACKET) for number in range(12))
+    nested_file.write_bytes(making.classic([(START_NS + 10**6 * number, inner) for number in range(600)]))
+    right = [rows(part) for part in parts(str(plain_file), 5000, guessing=True)]
+    assert len(right) > 20
+    assert not any(report.missed for _, report in right)
+    assert sum(len(some) for some, _ in right) == 2000
+    assert any(rows(part)[1].missed for part in parts(str(nested_file), 5000, guessing=True))
 
 
 def test_guesses_that_are_all_wrong_are_never_believed(tmp_path):
