@@ -57,6 +57,8 @@ def test_delays_duplicates_and_overtaking_are_what_was_asked_for_and_the_books_b
     out = tmp_path / "out"
     done = castbed(
         *("vm", "run", *SMALL, "--pack", "off", "--set", "delay=20ms", "--set", "loss=5%", "--set", "duplicate=20%"),
+        # Long enough for an acknowledgement that is lost three times.
+        *("--set", "settle=6s", "--set", "basic.retry_ms=300"),
         *("--set", "reorder=20%", "--out", str(out), "--json"),
     )
     assert done.returncode == 0, done.stderr
