@@ -238,7 +238,11 @@ def size_figure(groups: Sequence[Group]) -> Figure:
     """Cost against the number of hosts, or of clusters where hosts are as many everywhere; one line for what differs in nothing else."""
     hosts = {len(group.runs[0].network.hosts) for group in groups}
     by_hosts = len(hosts) > 1
-    size: Callable[[Group], int] = lambda group: len(group.runs[0].network.hosts if by_hosts else group.runs[0].network.clusters)  # noqa: E731
+
+    def size(group: Group) -> int:
+        network = group.runs[0].network
+        return len(network.hosts if by_hosts else network.clusters)
+
     figure, axes = sized(6.8)
     every: list[float] = []
     for name, look in looks(dict.fromkeys(group.line for group in groups)).items():

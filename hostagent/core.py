@@ -81,6 +81,8 @@ class Core(abc.ABC):
     """What must be true of the world for the guarantees to hold, for `castbed list`."""
     beyond: ClassVar[frozenset[str]] = frozenset()
     """Kinds of trouble (see simulator/swarm.py) that the protocol does not claim to survive: after them only safety is looked at."""
+    all_relay: ClassVar[bool] = False
+    """Whether every host may send a message on to every other."""
     messages: ClassVar[tuple[type[Message], ...]]
     """The kinds of messages, in wire order."""
     Parameters: ClassVar[type[Parameters]] = Parameters
@@ -101,7 +103,7 @@ class Core(abc.ABC):
     @classmethod
     def most_copies(cls, hosts: int) -> int:
         """Packets that a message may take among so many hosts where none is lost. The links must have room for them."""
-        return hosts - 1
+        return hosts * (hosts - 1) if cls.all_relay else hosts - 1
 
     @classmethod  # noqa: B027 - most parameters fit any hosts
     def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:

@@ -63,6 +63,11 @@ class Broadcast:
         _check_payload(self.payload)
 
 
+def payload_of(number: int, size: int) -> bytes:
+    """The message of this number, so long."""
+    return f"message {number} ".encode().ljust(size, b".")[:size]
+
+
 def _check_payload(size: int) -> None:
     if not 0 <= size <= LARGEST_MESSAGE:
         raise ScenarioError(f"payload={size}: a message has 0 to {LARGEST_MESSAGE} bytes, to fit into one packet")
@@ -109,8 +114,7 @@ class Scenario:
     def broadcasts(self) -> Iterator[tuple[float, str, bytes]]:
         """Every broadcast: its time in milliseconds, its source and its payload."""
         for number, broadcast in enumerate(self._stream() if self.script is None else self.script, start=1):
-            text = f"message {number} ".encode()
-            yield broadcast.at_ms, broadcast.source, text.ljust(broadcast.payload, b".")[: broadcast.payload]
+            yield broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload)
 
     def _stream(self) -> Iterator[Broadcast]:
         stream = self.workload

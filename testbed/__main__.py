@@ -130,7 +130,6 @@ def _add_runs(verbs: _Verbs) -> None:
     export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
     export.set_defaults(call=_later("sharing.export"))
-    analyse.set_defaults(call=_later("run_commands.analyse"))
 
 
 def _add_live(verbs: _Verbs) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.results import Capture
 from hostagent.wire import FIELDS, MAGIC
-from sparkpcap.captures import Capture as Growing
-from sparkpcap.captures import Form
+from scenarios.faults import trunks
+from sparkpcap.captures import Capture, Form
 from sparkpcap.files import open_source
 from sparkpcap.layers import decode, fields
 from testbed.logs import EventLogs
@@ -33,11 +32,11 @@ class Ledger:
         self._broadcasts: Counter[str] = Counter()
         self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
         self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
-        self._tails = [
-            _Tail(stage.task.output / capture.file, capture, stage.agents.setting.run)
+        self._tails = {
+            (capture.source, capture.target): _Tail(stage.task.output / capture.file, stage.agents.setting.run)
             for capture in stage.captures.planned
             if self._network.link(capture.source, capture.target).expensive
-        ]
+        }
         self._crossed: Counter[str] = Counter()
         self._known: set[tuple[int, int]] = set()
 
@@ -56,7 +55,7 @@ class Ledger:
             expensive_packets={purpose: self._crossed[purpose] for purpose in PURPOSES},
             lower_bound=self._network.lower_bound,
             hosts=tuple(map(self._host, self._network.hosts)),
-            links=tuple(self._link(link) for link in self._network.links if not self._is_access(link)),
+            links=tuple(map(self._link, trunks(self._network))),
             clusters=self._network.clusters,
             problems=tuple(problems),
         )
@@ -73,15 +72,12 @@ class Ledger:
                 case "parent":
                     self._parents[host][event.details["source"]] = event.details["parent"]
         self._stage.captures.flush()
-        for tail in self._tails:
+        for tail in self._tails.values():
             for purpose, key in tail.news():
                 tail.packets[purpose] += 1
                 if key not in self._known:
                     self._known.add(key)
                     self._crossed[purpose] += 1
-
-    def _is_access(self, link: Link) -> bool:
-        return self._network.is_host(link.a) or self._network.is_host(link.b)
 
     def _host(self, host: str) -> HostNow:
         agents = self._stage.agents
@@ -96,7 +92,7 @@ class Ledger:
         ways = {(a, b): injector.current[a, b] for a, b in ((link.a, link.b), (link.b, link.a))}
         changed = {f"{a}->{b}": described(now, link) for (a, b), now in ways.items() if now != link}
         both = len(changed) == len(ways) and len(set(changed.values())) == 1
-        packets = {f"{tail.capture.source}->{tail.capture.target}": dict(tail.packets) for tail in self._tails_of(link)}
+        tails = {f"{a}->{b}": self._tails[a, b] for a, b in ways if (a, b) in self._tails}
         return LinkNow(
             link=link.name,
             a=link.a,
@@ -104,18 +100,14 @@ class Ledger:
             expensive=link.expensive,
             up=link.name not in injector.pulled,
             changes=next(iter(changed.values())) if both else "; ".join(f"{way} {shape}" for way, shape in changed.items()),
-            packets=packets,
+            packets={way: dict(tail.packets) for way, tail in tails.items()},
         )
-
-    def _tails_of(self, link: Link) -> list["_Tail"]:
-        return [tail for tail in self._tails if {tail.capture.source, tail.capture.target} == {link.a, link.b}]
 
 
 class _Tail:
     """The part of a capture that was not read yet."""
 
-    def __init__(self, path: Path, capture: Capture, run: int) -> None:
-        self.capture = capture
+    def __init__(self, path: Path, run: int) -> None:
         self.packets: Counter[str] = Counter()
         self._path = path
         self._run = run
@@ -126,7 +118,7 @@ class _Tail:
         """The purpose of each new packet, and what tells it from every other: its sender and number."""
         source = open_source(str(self._path))
         try:
-            growing = Growing(source, self._at, form=self._form)
+            growing = Capture(source, self._at, form=self._form)
             for packets in growing:
                 records, there, _ = fields(packets, decode(packets), _HEADER)
                 ours = records[there & (records["magic"] == MAGIC) & (records["run"] == self._run)]

@@ -13,6 +13,7 @@ import msgspec
 
 from scenarios import Broadcast, Scenario
 from scenarios.faults import AnyFault, FaultError, check
+from scenarios.scenario import payload_of
 from testbed import verbs
 from testbed.faults import refuse_impossible
 from testbed.ledger import Ledger
@@ -140,8 +141,7 @@ class Live:
             self._next = max(self._next + self._interval_ms / 1000, time.monotonic())
             source = self._sources[self._sent % len(self._sources)]
             self._sent += 1
-            text = f"message {self._sent} ".encode()
-            self._broadcast(source, text.ljust(self._payload, b".")[: self._payload])
+            self._broadcast(source, payload_of(self._sent, self._payload))
         self._stage.watch(0)
         if self._stage.agents.are_lost:
             self._over.set()

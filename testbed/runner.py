@@ -4,6 +4,7 @@ import dataclasses
 import platform
 import secrets
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -218,8 +219,11 @@ def _drops_since(
     emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
 ) -> tuple[LinkDrops, ...]:
     """The drops since the start, with those whose count was lost to a change. A switch daemon that died took its counts along."""
+    least = 0 if emulation.vswitch.deaths else -sys.maxsize
     return tuple(
-        LinkDrops(source, target, *(max(0, drops) for drops in dataclasses.astuple(now + kept.get(way, Drops()) - before[way])))
+        LinkDrops(
+            source, target, *(max(least, drops) for drops in dataclasses.astuple(now + kept.get(way, Drops()) - before[way]))
+        )
         for way, now in shaping.read_drops(emulation.plan).items()
         for source, target in [way]
     )

@@ -28,11 +28,7 @@ class EagerReliable(LinkedCore):
         "one host that delivered a message lives on, or comes back with its storage; the links have room for n (n - 1) packets"
     )
     beyond = frozenset({"restart-lost"})
-
-    @classmethod
-    def most_copies(cls, hosts: int) -> int:
-        """From each to each."""
-        return hosts * (hosts - 1)
+    all_relay = True
 
     @classmethod
     def promise(cls, parameters: LinkParameters, hosts: int) -> Promise:

@@ -43,15 +43,11 @@ class LazyReliable(WatchfulCore):
         "a host that fails for good is silent for longer than its time-out; a wrong suspicion costs packets, with room for them"
     )
     beyond = frozenset({"restart-lost"})
+    all_relay = True
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
         super().__init__(env, parameters)
         self.kept: dict[str, dict[int, Letter]] = {}
-
-    @classmethod
-    def most_copies(cls, hosts: int) -> int:
-        """From each to each."""
-        return hosts * (hosts - 1)
 
     @classmethod
     def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:

@@ -41,16 +41,12 @@ class Uniform(WatchfulCore):
     )
     # With faults that make the detector err, a crash for good can be what the assumption excludes.
     beyond = frozenset({"restart-lost", "crash-for-good"})
+    all_relay = True
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
         super().__init__(env, parameters)
         self.pending: dict[MessageId, bytes] = {}
         self.acks: dict[MessageId, dict[str, None]] = {}
-
-    @classmethod
-    def most_copies(cls, hosts: int) -> int:
-        """From each to each."""
-        return hosts * (hosts - 1)
 
     @classmethod
     def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:
