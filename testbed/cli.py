@@ -45,6 +45,14 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
         else:
             sys.stdout.write(node.waitOutput())
 
+    def onecmd(self, line: str) -> bool:
+        """Do what a line says. One of Mininet's commands that fails is no reason to lose the network."""
+        try:
+            return bool(super().onecmd(line))
+        except Exception as failure:  # noqa: BLE001 - whatever Mininet raises
+            errors.print(f"castbed: {line}: {type(failure).__name__}: {failure}", soft_wrap=True, markup=False)
+            return False
+
     def postcmd(self, stop: bool, line: str) -> bool:
         """Say what went wrong meanwhile."""
         for problem in self._live.problems[self._told :]:

@@ -140,6 +140,8 @@ def test_the_command_line_completes_verbs_and_names_and_does_what_is_typed(lab):
     lab.terminal.expect("lose s1->s2 100%")
     lab.terminal.type("h1 ping -c 1 -W 20 h4\n")
     lab.terminal.expect("1 received")
+    lab.terminal.type("source nothing.txt\n")
+    lab.terminal.expect("castbed: source nothing.txt: AttributeError")
 
 
 def test_mininets_own_verbs_are_recorded_too(lab):
