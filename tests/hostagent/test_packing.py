@@ -338,16 +338,20 @@ def counted(agents, host, *names):
     return tuple(agents.counters(host)[name] for name in names)
 
 
+def until_counted(agents, host, **counts):
+    """Wait for counts: an agent counts a datagram when it has sent it, and the other host may hear of it before."""
+    agents.until(lambda: counted(agents, host, *counts) == tuple(counts.values()))
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(("pack_ms", "datagrams"), [(None, 3), (0.0, 1)])
 def test_what_an_agent_sends_in_one_wake_up_is_one_datagram_and_so_are_the_answers(scripted, pack_ms, datagrams):
     agents = scripted(pack_ms)
     agents.broadcast("h1", b"send h2 answer\nsend h2 answer\nsend h2 answer")
     agents.until(lambda: len(received(agents, "h1")) == 3)
-    assert counted(agents, "h1", "sent", "sent_data", "messages") == (datagrams, datagrams, 3)
-    assert counted(agents, "h2", "received", "messages") == (datagrams, 3)
     # A stalled agent may have taken several datagrams in one wake-up, and answered them together, unless that is off.
-    assert counted(agents, "h1", "received") == counted(agents, "h2", "sent") == (datagrams,)
+    until_counted(agents, "h1", sent=datagrams, sent_data=datagrams, messages=3, received=datagrams)
+    until_counted(agents, "h2", received=datagrams, messages=3, sent=datagrams)
 
 
 @pytest.mark.root
@@ -359,9 +363,9 @@ def test_an_agent_holds_what_follows_too_soon_and_a_hushed_one_forgets_it(script
         # One at a time: requests that come together are taken together.
         agents.until(lambda number=number: len(agents.events("h1", "broadcast")) == number)
     agents.until(lambda: received(agents, "h2") == [1])
-    assert counted(agents, "h1", "sent", "messages") == (1, 1)
+    until_counted(agents, "h1", sent=1, messages=1)
     agents.broadcast("h1", b"\n".join([b"send h2 " + b"x" * 200] * 18))
-    agents.until(lambda: counted(agents, "h1", "sent") == (3,))
+    until_counted(agents, "h1", sent=3)
     agents.until(lambda: len(received(agents, "h2")) == counted(agents, "h1", "messages")[0])
     assert received(agents, "h2")[:3] == [1, 2, 3]
     agents.ask("h1", Hush())
@@ -378,10 +382,10 @@ def test_a_stream_with_a_wait_arrives_whole_and_in_order_in_few_datagrams(launch
         agents.broadcast("h1")
     agents.until(lambda: len(agents.delivered("h2")) == 100)
     assert agents.delivered("h2") == [("h1", number) for number in range(1, 101)]
-    sent, messages_sent, data = counted(agents, "h1", "sent", "messages", "sent_data")
-    assert (messages_sent, data) == (200, sent)
-    assert sent <= 100
-    assert counted(agents, "h2", "received") == (sent // 2,)
+    # The copies for h3, where nobody listens, may leave after those for h2.
+    until_counted(agents, "h1", messages=200)
+    sent, data = counted(agents, "h1", "sent", "sent_data")
+    assert data == sent <= 100
 
 
 @pytest.mark.root
@@ -391,7 +395,7 @@ def test_a_fault_at_the_door_finds_its_message_in_a_pack_which_is_received_all_t
     at_door(agents, AtDoor("Copy", 2, copies))
     agents.broadcast("h1", b"send h2\nsend h2\nsend h2")
     agents.until(lambda: received(agents, "h2") == heard)
-    assert agents.counters("h2") == {"received": 1, "broadcast": 1}
+    agents.until(lambda: agents.counters("h2") == {"received": 1, "broadcast": 1})
 
 
 @pytest.mark.root
@@ -424,4 +428,4 @@ def test_an_agent_takes_packs_from_strangers_whole_or_not_at_all(launch, strange
     sender.send("h1", good[:-1])
     sender.send("h1", good)
     agents.until(lambda: received(agents, "h1") == [1, 2, 3])
-    assert agents.counters("h1") == Counter(refused_malformed=1, received=1)
+    agents.until(lambda: agents.counters("h1") == Counter(refused_malformed=1, received=1))
