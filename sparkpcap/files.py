@@ -2,15 +2,19 @@
 
 import glob
 import gzip
+import io
 import mmap
 import os
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from sparkpcap import hadoop
+from sparkpcap.hadoop import Remote, Settings, is_remote
 from sparkpcap.walk import Bytes
 
 _GZIP: Final = b"\x1f\x8b"
@@ -48,8 +52,9 @@ class Mapped:
 class Gzipped:
     """A compressed file. It can only be read forwards; places count in what was compressed."""
 
-    def __init__(self, path: str) -> None:
-        self._file = gzip.open(path)  # noqa: SIM115 - closed by `close`
+    def __init__(self, compressed: Mapped | Remote) -> None:
+        self._compressed = compressed
+        self._file = gzip.open(io.BufferedReader(_Stream(compressed), _COMPRESSED_READ))  # noqa: SIM115 - holds nothing open
         self._kept = bytearray()
         self._begin = 0
         self._over = False
@@ -86,75 +91,58 @@ class Gzipped:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._compressed.close()
 
 
-Source = Mapped | Gzipped
+class _Stream(io.RawIOBase):
+    """A file's bytes one after the other."""
+
+    def __init__(self, source: Mapped | Remote) -> None:
+        self._source = source
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.window(self._at, len(buffer))
+        if self._source.problem:
+            raise OSError(self._source.problem)
+        buffer[: len(data)] = data.data
+        self._at += len(data)
+        return len(data)
 
 
-def open_source(path: str) -> Source:
-    """The bytes of a file."""
-    return Gzipped(path) if is_compressed(path) else Mapped(path)
+Source = Mapped | Remote | Gzipped
 
 
-def is_compressed(path: str) -> bool:
-    """Whether a file starts like one of gzip's."""
-    with Path(path).open("rb") as file:
-        return file.read(len(_GZIP)) == _GZIP
+def open_source(path: str, settings: Settings = ()) -> Source:
+    """The bytes of a file; of a compressed one those that were compressed. Raises `OSError`."""
+    source = Remote(path, settings) if is_remote(path) else Mapped(path)
+    return Gzipped(source) if bytes(source.window(0, len(_GZIP))) == _GZIP else source
 
 
-def size_of(path: str) -> int:
+def size_of(path: str, settings: Settings = ()) -> int:
     """The size of a file; 0 for one that is not there, which is found out again when it is read."""
     try:
-        return Path(path).stat().st_size
+        return hadoop.size_of(path, settings) if is_remote(path) else Path(path).stat().st_size
     except OSError:
         return 0
 
 
-def expand(patterns: list[str]) -> list[str]:
+def expand(patterns: Iterable[str], settings: Settings = ()) -> list[str]:
     """The files that a user means: files, everything in directories, and what matches a pattern. Raises `ValueError` for nothing."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        local = _local(pattern)
-        paths = [local] if Path(local).exists() else sorted(glob.glob(local, recursive=True))  # noqa: PTH207 - a path's glob takes no absolute pattern
-        if not paths:
+        files = hadoop.expand(pattern, settings) if is_remote(pattern) else _on_disk(pattern)
+        if not files:
             raise ValueError(f"there is no file {pattern}")
-        for path in map(Path, paths):
-            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-            found |= {str(file): None for file in inside if not file.is_dir() and not file.name.startswith((".", "_"))}
+        found |= {file: None for file in files if not file.rpartition("/")[2].startswith((".", "_"))}
     return list(found)
 
 
-def _local(pattern: str) -> str:
-    """A path of this machine's, also from a `file:` URI."""
-    scheme = urlsplit(pattern).scheme
-    if scheme == "file":
-        return unquote(urlsplit(pattern).path)
-    if scheme and "://" in pattern:
-        raise ValueError(
-            f"{pattern} is not a file that workers can open: copy it with sparkpcap.fetch(spark, {pattern!r}, folder) "
-            "to a folder that all workers see, and load that"
-        )
-    return pattern
-
-
-def fetch(spark: Any, pattern: str, folder: str) -> list[str]:
-    """Copy what a Hadoop path or pattern names (hdfs://, s3a://, file:) into a folder, and return the copies' paths.
-
-    Spark's own Hadoop client does it, on the driver, with the file systems and credentials that it is configured for. On a cluster the
-    folder must be one that all workers see.
-    """
-    jvm = spark.sparkContext._jvm  # noqa: SLF001 - the one way to Hadoop's file systems
-    source = jvm.org.apache.hadoop.fs.Path(pattern)
-    system = source.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
-    found = [status.getPath() for status in system.globStatus(source) or () if status.isFile()]
-    if not found:
-        raise ValueError(f"there is no file {pattern}")
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    copies = [str(Path(folder, path.getName()).absolute()) for path in found]
-    if len(set(copies)) < len(copies):
-        raise ValueError(f"{pattern} names several files of the same name: fetch them one folder at a time")
-    for path, copy in zip(found, copies, strict=True):
-        # The raw file system writes no checksum file beside the copy.
-        system.copyToLocalFile(False, path, jvm.org.apache.hadoop.fs.Path(copy), True)
-    return copies
+def _on_disk(pattern: str) -> list[str]:
+    path = unquote(urlsplit(pattern).path) if pattern.startswith("file:") else pattern
+    named = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - a path's glob takes no absolute pattern
+    inside = (sorted(place.rglob("*")) if place.is_dir() else [place] for place in map(Path, named))
+    return [str(file) for files in inside for file in files if not file.is_dir()]

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sparkpcap.captures import GUESSED, Capture, Form, guess
-from sparkpcap.files import Mapped, is_compressed, size_of
+from sparkpcap.files import Gzipped, Source, open_source, size_of
+from sparkpcap.hadoop import Settings
 
 MOST_BYTES: Final = 128 << 20
 """The longest part of a file, as in Spark's own sources."""
@@ -34,25 +35,28 @@ class Part(NamedTuple):
 
 
 def plan(
-    paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False
+    paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False, settings: Settings = ()
 ) -> list[tuple[Part, ...]]:
     """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
-    total = sum(size_of(path) for path in paths)
+    total = sum(size_of(path, settings) for path in paths)
     target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
-    return list(_packed((part for path in paths for part in parts(path, target, guessing=guessing)), target))
+    found = (part for path in paths for part in parts(path, target, guessing=guessing, settings=settings))
+    return list(_packed(found, target))
 
 
-def parts(path: str, target: int, *, guessing: bool = False) -> list[Part]:
+def parts(path: str, target: int, *, guessing: bool = False, settings: Settings = ()) -> list[Part]:
     """A file in parts of about `target` bytes. What is compressed or cannot be opened is one part, and so is what is but little longer."""
-    size = size_of(path)
+    size = size_of(path, settings)
     whole = [Part(path, bytes=size)]
+    if size <= target + target // 2:
+        return whole
     try:
-        if size <= target + target // 2 or is_compressed(path):
-            return whole
-        source = Mapped(path)
+        source = open_source(path, settings)
     except OSError:
         return whole
     try:
+        if isinstance(source, Gzipped):
+            return whole
         guesses = _guesses(source, target, size) if guessing else None
         cuts = list(_cuts(Capture(source), target, size)) if guesses is None else guesses
     finally:
@@ -64,7 +68,7 @@ def parts(path: str, target: int, *, guessing: bool = False) -> list[Part]:
     return [Part(path, start, end, form, (end or size) - start) for (start, form), end in zip(starts, [*ends, None], strict=True)]
 
 
-def _guesses(source: Mapped, target: int, size: int) -> list[tuple[int, Form]] | None:
+def _guesses(source: Source, target: int, size: int) -> list[tuple[int, Form]] | None:
     """Places that look like records, about every `target` bytes; nothing for formats in which earlier blocks say how to read later ones."""
     first = next(Capture(source, 0, min(size, GUESSED)).stretches(), None)
     if first is None or first.form.blocks:

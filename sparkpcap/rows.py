@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparkpcap.captures import Capture, Flags, Packets
 from sparkpcap.files import open_source
+from sparkpcap.hadoop import Settings
 from sparkpcap.layers import Column, decode, fields
 from sparkpcap.plan import Part
 
@@ -70,6 +71,7 @@ class Query:
     links: Mapping[str, str] = field(default_factory=dict)
     report: bool = False
     columns: tuple[str, ...] | None = None
+    hadoop: Settings = ()
 
     def __post_init__(self) -> None:
         names = [name for name, _, _ in self.fields]
@@ -107,7 +109,7 @@ class Query:
 
 def query_from(options: Mapping[str, str], columns: Sequence[str] | None = None) -> Query:
     """A query from the options of a reader, which are text. Raises `ValueError` with a sentence for what cannot be."""
-    known = {"udp_port", "fields", "match", "drop_unmatched", "links", "report"}
+    known = {"udp_port", "fields", "match", "drop_unmatched", "links", "report", "hadoop"}
     own = {"path", "paths", "partitions"}
     if strange := {name.lower() for name in options} - known - own:
         raise ValueError(f"there is no option {min(strange)!r}: there are {', '.join(sorted(known | own))}")
@@ -123,6 +125,7 @@ def query_from(options: Mapping[str, str], columns: Sequence[str] | None = None)
         links=_json(found, "links", dict),
         report=_truth(found, "report"),
         columns=None if columns is None else tuple(columns),
+        hadoop=tuple((name, str(value)) for name, value in _json(found, "hadoop", dict).items()),
     )
 
 
@@ -153,7 +156,7 @@ def _truth(options: Mapping[str, str], name: str) -> bool:
 def read(part: Part, query: Query) -> Generator[pa.RecordBatch, None, Report]:
     """The packets of a part of a file in batches, and then, as the generator's value, its report."""
     try:
-        source = open_source(part.path)
+        source = open_source(part.path, query.hadoop)
     except OSError as error:
         return Report(part.path, problems=(f"cannot be read ({error.strerror})",))
     try:

@@ -67,7 +67,8 @@ class PcapReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types
 
     def partitions(self) -> list[InputPartition]:
         """The work, cut into tasks."""
-        return [Parts(parts) for parts in plan(expand(self._paths), self._partitions)]
+        settings = self._query.hadoop
+        return [Parts(parts) for parts in plan(expand(self._paths, settings), self._partitions, settings=settings)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The packets of a partition. An empty directory has one that Spark makes up, without parts."""

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -72,15 +73,19 @@ def _plain(prefix: str) -> Progress:
 def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show how many of `total` are done, how fast, and for how long yet; called with a note for each that is."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-    with Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal) as shown:
+    # A speed is that of an hour: some things take longer each than the half minute that would be looked back upon.
+    shown = Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal, speed_estimate_period=3600)
+    with shown:
         task, began, done = shown.add_task(what, total=total, note=""), time.monotonic(), 0
 
         def advance(note: str) -> None:
             nonlocal done
             done += 1
-            note = f"{done / (time.monotonic() - began):.0f}/s, {note}"
+            each_s = max(1e-6, time.monotonic() - began) / done
+            note = f"{1 / each_s:.0f}/s, {note}" if each_s < 1 else f"{each_s:.0f} s each, {note}"
             shown.update(task, advance=1, note=note)
             if not errors.is_terminal and 10 * done // total > 10 * (done - 1) // total:
-                errors.print(f"{what}: {done} of {total}, {note}", soft_wrap=True)
+                left = timedelta(seconds=round((total - done) * each_s))
+                errors.print(f"{what}: {done} of {total}, {note}, {left} left", soft_wrap=True)
 
         yield advance

@@ -1,5 +1,6 @@
 """The data source as users of Spark see it."""
 
+import gzip
 import json
 import struct
 
@@ -8,7 +9,7 @@ from pyspark.errors import PySparkException
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from sparkpcap import PcapDataSource, fetch, ipv4_text, reports
+from sparkpcap import PcapDataSource, ipv4_text, reports
 from tests.sparkpcap.making import START_NS, classic
 
 PAYLOAD = struct.Struct("!HBQ")
@@ -86,7 +87,9 @@ def test_a_schema_chooses_columns(spark, folder):
         ({"match": '{"a": 1}'}, None, "is not among the fields"),
         ({"partitions": "0"}, None, "must be a whole number above zero"),
         ({"path": "/nowhere/at/all.pcap"}, None, "there is no file /nowhere/at/all.pcap"),
-        ({"path": "hdfs://far/away.pcap"}, None, "copy it with sparkpcap.fetch"),
+        ({"path": "viewfs://far/away.pcap"}, None, "viewfs://far/away.pcap cannot be listed: .*Empty Mount table"),
+        ({"path": "far://away/away.pcap"}, None, "cannot be listed: No FileSystem for scheme"),
+        ({"hadoop": "[]"}, None, "the option hadoop must be a JSON object"),
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(spark, folder, options, schema, sentence):
@@ -96,10 +99,36 @@ def test_what_cannot_be_read_is_a_sentence(spark, folder, options, schema, sente
         reader.load().count()
 
 
-def test_files_of_a_hadoop_file_system_are_fetched(spark, folder, tmp_path):
-    copies = fetch(spark, f"file:{folder}/*.pcap", str(tmp_path / "copies"))
-    assert [copy.rpartition("/")[2] for copy in copies] == ["a.pcap", "c.pcap"]
-    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == ["a.pcap", "c.pcap"]
-    assert spark.read.format("pcap").load(str(tmp_path / "copies")).count() == 100
-    with pytest.raises(ValueError, match="there is no file"):
-        fetch(spark, f"file:{folder}/*.none", str(tmp_path / "copies"))
+@pytest.fixture(scope="module")
+def mounted(folder, tmp_path_factory):
+    """How to reach the files, and some others, as a file system of Hadoop's that is not this machine's."""
+    more = tmp_path_factory.mktemp("more")
+    long = classic([(START_NS + number, bytes(10_000)) for number in range(2000)])
+    (more / "long.pcap").write_bytes(long)
+    (more / "long.pcap.gz").write_bytes(gzip.compress(long, 1))
+    (more / "cut.pcap.gz").write_bytes(gzip.compress(long, 1)[:-1000])
+    links = {f"fs.viewfs.mounttable.far.link./{name}": f"file:{path}" for name, path in (("captures", folder), ("more", more))}
+    return json.dumps(links)
+
+
+@pytest.mark.parametrize("uri", ["viewfs://far/captures", "viewfs://far/captures/{,inner/}*.pcap"])
+def test_a_file_system_of_hadoops_holds_the_same_table(spark, folder, mounted, uri):
+    def table(path):
+        found = spark.read.format("pcap").option("report", "true").option("hadoop", mounted).load(path)
+        return sorted(tuple(row)[1:] for row in found.where("report is null").collect()), {
+            row.file.rpartition("/")[2]: tuple(row)[1:] for row in reports(found).collect()
+        }
+
+    assert table(uri) == table(str(folder))
+
+
+def test_a_long_file_in_a_file_system_of_hadoops_is_cut_like_any_other_unless_it_is_compressed(spark, mounted):
+    def load(name):
+        reader = spark.read.format("pcap").schema("file string, at_ns long, captured int").option("hadoop", mounted)
+        return reader.option("partitions", "2").load(f"viewfs://far/more/{name}")
+
+    assert [load("long.pcap").rdd.getNumPartitions(), load("long.pcap.gz").rdd.getNumPartitions()] == [2, 1]
+    rows = [("viewfs://far/more/long.pcap", START_NS + number, 10_000) for number in range(2000)]
+    assert sorted(map(tuple, load("long.pcap").collect())) == rows
+    assert sorted(map(tuple, load("long.pcap.gz").collect())) == [(f"{file}.gz", *rest) for file, *rest in rows]
+    assert 0 < load("cut.pcap.gz").count() < 2000
