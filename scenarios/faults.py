@@ -269,7 +269,14 @@ def _check_values(fault: Fault) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(fault), type(fault))
     except msgspec.ValidationError as error:
-        raise FaultError(f"{_described(fault)}: {error}") from None
+        name, problem = place_and_problem(error)
+        raise FaultError(f"{_described(fault)}: {f'{name}: ' if name else ''}{problem}") from None
+
+
+def place_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Which value is wrong and why: msgspec says "Expected `int` >= 1 - at `$.times`"."""
+    problem, _, place = str(error).partition(" - at `$.")
+    return place.rstrip("`"), f"{problem[:1].lower()}{problem[1:]}".replace("`", "")
 
 
 def _check_target(fault: Fault, network: Network) -> None:

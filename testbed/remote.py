@@ -47,6 +47,8 @@ def answer(live: "Live", line: str) -> Answer:
         return Answer(text=live.do(line))
     except (FaultError, CannotRun) as refusal:
         return Answer(refused=str(refusal))
+    except Exception as mistake:  # noqa: BLE001 - a mistake of ours is no reason to lose the network
+        return Answer(refused=f"{line}: this is an error in Castbed: {type(mistake).__name__}: {mistake}")
 
 
 @contextmanager

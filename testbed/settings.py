@@ -10,6 +10,7 @@ import msgspec
 from hostagent.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import Variant
+from scenarios.faults import place_and_problem
 from testbed.errors import CannotRun
 
 
@@ -85,9 +86,7 @@ def _check_values(core: type[Core], values: Mapping[str, Any]) -> None:
     try:
         msgspec.convert(values, core.Parameters, strict=False)
     except msgspec.ValidationError as error:
-        # It ends in where the value is: "at `$.name`".
-        problem, _, place = str(error).partition(" - at `$.")
-        name = place.rstrip("`")
+        name, problem = place_and_problem(error)
         if typing.get_origin(fields[name].type if name else None) is typing.Literal:
             problem = f"choose from {', '.join(typing.get_args(fields[name].type))}"
         raise CannotRun(f"protocol {core.name}: {f'{name}={values[name]}: ' if name else ''}{problem}") from None

@@ -27,7 +27,7 @@ def assert_refused(done, sentence):
         (["run", "grid", "--set", "row=3"], "has no key 'row'"),
         (["run", "grid", "--set", "rows"], "--set rows has no value"),
         (["run", "grid", "--set", "basic.retry=3"], "its parameters are retry_ms, longest_retry_ms"),
-        (["run", "grid", "--set", "basic.retry_ms=0"], "Expected `float` > 0.0"),
+        (["run", "grid", "--set", "basic.retry_ms=0"], "expected float > 0.0"),
         (["run", "grid", "--set", "nothing.retry_ms=1"], "there is no protocol 'nothing'"),
         (["run", "grid", "--pack", "25"], "'25' is neither off nor a time such as 0ms or 25ms"),
         (["demo", "--pack=-1ms"], "'-1ms' is neither off nor a time such as 0ms or 25ms"),

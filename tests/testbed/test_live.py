@@ -272,6 +272,8 @@ def test_any_fault_of_the_vocabulary_can_be_given_field_by_field(lab):
         ("lose s1 s2", "write lose s1 s2 10%"),
         ("lose s1 s2 lots", "'lots' is not a share"),
         ("slow s1 s2 0kbit", "must be above zero"),
+        ("flap s1 s2 0", "flap s1-s2: times: expected int >= 1"),
+        ("flap s1 s2 often", "write flap|often"),
         ("change s1 s2", "write change"),
         ("change s1 s2 colour=red", "changes nothing"),
         ("partition s1 | s9", "switch 's9'"),
