@@ -63,7 +63,7 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journeys(msgspec.Struct, frozen=True, kw_only=True):
-    """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
+    """How many packets had the same fate, as told by `analysis.journeys`, and one of them as an example.
 
     `disturbed`: it was last seen while a link was down or routes were changing.
     """

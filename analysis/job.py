@@ -23,6 +23,7 @@ from analysis.fault_plots import delays_over_time_figure
 from analysis.history import History
 from analysis.history import make as make_history
 from analysis.inputs import RunInput, load
+from analysis.journeys import count_journeys
 from analysis.parents import sources
 from analysis.scan import scan_events, scan_packets
 from analysis.small_tables import small_tables
@@ -33,17 +34,21 @@ from analysis.trees import tree_figure, tree_name
 Progress = Callable[[str], None]
 
 
-def analyse(directories: Sequence[Path], spark: SparkSession, progress: Progress = lambda _: None) -> list[Summary]:
-    """Analyse runs: writes `tables/`, `summary.json` and `plots/` into each directory, and returns the summaries in order."""
+def analyse(
+    directories: Sequence[Path], spark: SparkSession, progress: Progress = lambda _: None, *, drawing: bool = True
+) -> list[Summary]:
+    """Analyse runs: writes `tables/`, `summary.json` and, if `drawing`, `plots/` into each directory; the summaries in order."""
     runs = [load(directory) for directory in directories]
     if not runs:
         return []
     try:
         histories, summaries = _summaries(spark, runs, progress)
-        progress("drawing")
-        for run, history, summary in zip(runs, histories, summaries, strict=True):
+        for run, summary in zip(runs, summaries, strict=True):
             write_summary(summary, run.directory)
-            plots.save(_figures(run, history, summary), run.directory / "plots")
+        if drawing:
+            progress("drawing")
+            for run, history, summary in zip(runs, histories, summaries, strict=True):
+                plots.save(_figures(run, history, summary), run.directory / "plots")
     except OSError as error:
         raise AnalysisError(f"the results of the analysis cannot be written: {error}") from error
     except SPARK_ERRORS as error:
@@ -81,22 +86,19 @@ def draw(sweep: Sweep, directory: Path) -> list[Path]:
 
 def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
     progress("reading packets")
-    packets, reported, added_up = scan_packets(spark, runs)
-    reports, link_costs = _of_runs(reported, runs), _of_runs(added_up, runs)
-    events = scan_events(spark, runs).persist()
-    delivered, crossings = tables.deliveries(events.where("report is null")), tables.journeys(packets).persist()
+    reports, link_costs = (_of_runs(table, runs) for table in scan_packets(spark, runs))
+    progress("counting packets")
     disturbed = [disturbances(run.network, run.faults) for run in runs]
+    journeys, message_costs = (_of_runs(table, runs) for table in count_journeys(spark, runs, disturbed))
+    progress("measuring delays")
+    events = scan_events(spark, runs).persist()
+    delivered = tables.deliveries(events.where("report is null"))
     try:
-        progress("counting packets")
-        message_costs = _collect(tables.message_costs(crossings), runs)
-        journeys = _collect(tables.journey_groups(crossings, disturbed), runs)
-        progress("measuring delays")
         histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
         delays = _collect(tables.delay_quantiles(delivered), runs)
         deliveries = _collect(delivered, runs)
     finally:
-        for table in (events, crossings):
-            table.unpersist()
+        events.unpersist()
     progress("writing tables")
     summaries = []
     parts = zip(reports, link_costs, message_costs, journeys, histories, delays, strict=True)

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.books import FOREIGN, CaptureReport
@@ -89,8 +88,6 @@ EVENTS: Final = pa.schema(
 _BATCH: Final = 200_000
 _TASK: Final = pa.schema([("task", pa.int32())])
 _ETHERNET_HEADER: Final = 14
-# Spark can compile its queries, which takes a second or so: that pays from some hundred thousand packets on.
-_COMPILE_BYTES: Final = 64 << 20
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
 _READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
@@ -112,9 +109,8 @@ class _Names(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """All tables have a column `run`."""
+    """Both tables have a column `run`."""
 
-    packets: DataFrame
     reports: pa.Table
     link_costs: pa.Table
 
@@ -133,34 +129,35 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: boo
 
     def store_parts(number: int, parts: Sequence[Part]) -> Batches:
         for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
-            with _writer(places[run], run, number) as writer:
+            with _writer(places[run], number) as writer:
                 for part in of_run:
                     yield from store_capture(names[run], run, captures[part.path][1], part, writer)
 
     def store_crossings(run: int) -> Batches:
-        with _writer(places[run], run, 0) as writer:
+        with _writer(places[run], 0) as writer:
             for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
-                packets = _batch(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
+                packets = batch_of(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
                 writer.write_batch(packets)
                 yield _costs(run, packets)
 
     planned = plan(list(captures), spark.sparkContext.defaultParallelism, guessing=guessing)
     tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
     tasks += [partial(store_crossings, run) for run in simulated]
-    accounts = _distribute(spark, tasks, ACCOUNTS).toArrow()
+    accounts = distribute(spark, tasks, ACCOUNTS).toArrow()
     if guessing and pc.any(accounts["missed"]).as_py():
         return scan_packets(spark, runs, guessing=False)
-    is_long = sum(part.bytes for parts in planned for part in parts) > _COMPILE_BYTES
-    spark.conf.set("spark.sql.codegen.wholeStage", str(is_long).lower())
-    packets = spark.read.schema(from_arrow_schema(PACKETS)).parquet(*map(str, places))
-    with_run = packets.withColumn("run", F.split_part("_metadata.file_name", F.lit("-"), F.lit(2)).cast("int"))
     is_report = accounts["report"].is_valid()
-    return Scanned(with_run, accounts.filter(is_report).select(["run", "report"]), _sums(accounts.filter(pc.invert(is_report))))
+    return Scanned(accounts.filter(is_report).select(["run", "report"]), _sums(accounts.filter(pc.invert(is_report))))
+
+
+def packets_table(directory: Path) -> Path:
+    """Where a run's packets are: a directory of files."""
+    return directory / "tables" / "packets.parquet"
 
 
 def _empty_table(directory: Path) -> Path:
     """Where a run's packets go; what an earlier analysis left is removed."""
-    place = directory / "tables" / "packets.parquet"
+    place = packets_table(directory)
     place.mkdir(parents=True, exist_ok=True)
     for file in place.iterdir():
         file.unlink()
@@ -168,9 +165,9 @@ def _empty_table(directory: Path) -> Path:
 
 
 @contextmanager
-def _writer(place: Path, run: int, task: int) -> Iterator[pq.ParquetWriter]:
-    """Writes a file of a run's packets table. Readers see it when it is whole; its name says which run of the job it is of."""
-    name = f"part-{run}-{task}.parquet"
+def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
+    """Writes a file of a run's packets table. Readers see it when it is whole."""
+    name = f"part-{task}.parquet"
     with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy") as writer:
         yield writer
     (place / f".{name}").replace(place / name)
@@ -183,10 +180,10 @@ def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
         for number, run in enumerate(runs)
         for host in run.network.hosts
     ]
-    return _distribute(spark, tasks, EVENTS)
+    return distribute(spark, tasks, EVENTS)
 
 
-def _distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
+def distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
     """Spread the tasks over the workers, several to each."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -222,7 +219,7 @@ def store_capture(names: _Names, run: int, item: int, part: Part, writer: pq.Par
         except StopIteration as end:
             found: Report = end.value
             report = _report(names.captures[item].file, found)
-            yield _batch(ACCOUNTS, 1, {"run": [run], "report": [report], "missed": [found.missed]})
+            yield batch_of(ACCOUNTS, 1, {"run": [run], "report": [report], "missed": [found.missed]})
             return
         packets = _packets(names, item, batch)
         writer.write_batch(packets)
@@ -236,7 +233,7 @@ def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
     counted = kept.append_column("purpose", foreign).append_column("packets", pa.repeat(1, len(foreign)))
     costs = _sums(pa.Table.from_batches([counted.append_column("bytes", packets["bytes"])]))
     columns = {name: costs[name].combine_chunks() for name in costs.column_names}
-    return _batch(ACCOUNTS, costs.num_rows, columns | {"run": pa.repeat(run, costs.num_rows)})
+    return batch_of(ACCOUNTS, costs.num_rows, columns | {"run": pa.repeat(run, costs.num_rows)})
 
 
 def _sums(costs: pa.Table) -> pa.Table:
@@ -275,7 +272,7 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         "origin": own(origin),
         **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
     }
-    return _batch(PACKETS, rows, columns)
+    return batch_of(PACKETS, rows, columns)
 
 
 def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:
@@ -289,9 +286,9 @@ def read_events(host: str, path: Path, run: int) -> Batches:
     rows = len(log.events)
     columns = {name: [getattr(event, name) for event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
     details = [msgspec.json.encode(event.details).decode() if event.details else None for event in log.events]
-    yield _batch(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), "details": details, **columns})
+    yield batch_of(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), "details": details, **columns})
     if log.problem:
-        yield _batch(EVENTS, 1, {"run": [run], "report": [log.problem]})
+        yield batch_of(EVENTS, 1, {"run": [run], "report": [log.problem]})
 
 
 def _report(file: str, found: Report) -> str:
@@ -299,7 +296,7 @@ def _report(file: str, found: Report) -> str:
     return msgspec.json.encode(CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))).decode()
 
 
-def _batch(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:
+def batch_of(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:
     """A batch of `schema`: columns that are not given are null."""
     arrays = [_column(columns.get(field.name), rows, field.type) for field in schema]
     return pa.record_batch(arrays, schema=schema)

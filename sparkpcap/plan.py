@@ -22,6 +22,8 @@ MOST_BYTES: Final = 128 << 20
 """The longest part of a file, as in Spark's own sources."""
 # Less is not worth a task of its own: it takes some milliseconds to read.
 LEAST_BYTES: Final = 4 << 20
+# What it takes to begin with a file or a part, as bytes that could be read meanwhile.
+_BEGINNING: Final = 256 << 10
 
 
 class Part(NamedTuple):
@@ -38,7 +40,7 @@ def plan(
     paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False, settings: Settings = ()
 ) -> list[tuple[Part, ...]]:
     """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
-    total = sum(size_of(path, settings) for path in paths)
+    total = sum(_BEGINNING + size_of(path, settings) for path in paths)
     target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
     found = (part for path in paths for part in parts(path, target, guessing=guessing, settings=settings))
     return list(_packed(found, target))
@@ -95,10 +97,13 @@ def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]
 def _packed(found: Iterable[Part], target: int) -> Iterator[tuple[Part, ...]]:
     """Parts, in their order, in partitions that are full when they have reached the target."""
     together: list[Part] = []
+    full = 0
     for part in found:
-        if together and sum(other.bytes for other in together) + part.bytes // 2 >= target:
+        effort = _BEGINNING + part.bytes
+        if together and full + effort // 2 >= target:
             yield tuple(together)
-            together = []
+            together, full = [], 0
         together.append(part)
+        full += effort
     if together:
         yield tuple(together)

@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
-# Long enough for some dozens of packets, short enough that the lanes of a stretch take their steps in few calls.
-_LANE: Final = 32 * 1024
+# A lane is long enough for some dozens of packets, and short enough that the lanes of a stretch take their steps in few calls; those of
+# a short stretch are shorter, as a call for a handful of lanes takes as long as one for some hundreds.
+_LANES: Final = 512
+_LONGEST_LANE: Final = 32 * 1024
+_SHORTEST_LANE: Final = 2 * 1024
 # The share of a lane in which a start is looked for, at first and at most. A lane without one is left to the lane before it.
 _LOOK: Final = 64
 _LOOK_MOST: Final = 4
@@ -82,9 +85,10 @@ def _join(chain: Chain, here: int, limit: int, path: Places) -> tuple[int, list[
 
 def _starts(chain: Chain) -> Places:
     """A likely start in each lane, the first of those that it has; the stretch itself starts with a record."""
-    lanes = np.arange(_LANE, chain.size - _LANE, _LANE, dtype=np.int64)
-    found, begin, look = [np.zeros(1, np.int64)], 0, _LANE // _LOOK
-    while look <= _LANE // _LOOK_MOST and len(lanes):
+    long = min(_LONGEST_LANE, max(_SHORTEST_LANE, chain.size // _LANES))
+    lanes = np.arange(long, chain.size - long, long, dtype=np.int64)
+    found, begin, look = [np.zeros(1, np.int64)], 0, long // _LOOK
+    while look <= long // _LOOK_MOST and len(lanes):
         likely = chain.likely(lanes + begin, look - begin)
         has = likely.any(axis=1)
         found.append((lanes + begin + likely.argmax(axis=1))[has])

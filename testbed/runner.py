@@ -119,11 +119,13 @@ def run(
         captures = Captures(emulation.plan, task.output / "captures", private)
         stack.callback(captures.kill)
         setting = _setting(task, private)
+        # Some agents send as soon as they are there.
+        drops_before = shaping.read_drops(emulation.plan)
         agents = Agents(emulation.plan, setting)
         stack.callback(agents.kill)
         injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
         stage = Stage(task, machine, emulation, captures, agents, injector)
-        measured = _measure(stage, play or _play, progress)
+        measured = _measure(stage, drops_before, play or _play, progress)
     (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
     write_record(_record(task, machine, setting, measured), task.output)
 
@@ -140,10 +142,11 @@ class _Measured:
     problems: tuple[str, ...]
 
 
-def _measure(stage: Stage, play: Callable[[Stage, Progress], None], progress: Progress) -> _Measured:
+def _measure(
+    stage: Stage, drops_before: dict[tuple[str, str], Drops], play: Callable[[Stage, Progress], None], progress: Progress
+) -> _Measured:
     """Let the agents broadcast, let it settle, and close the books."""
     agents, captures, injector = stage.agents, stage.captures, stage.injector
-    drops_before = shaping.read_drops(stage.emulation.plan)
     started_ns = time.time_ns()
     play(stage, progress)
     progress("waiting until nothing is in flight")

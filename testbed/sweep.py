@@ -155,9 +155,9 @@ def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def analyse(spark: "SparkSession", made: Sequence[Task]) -> Iterator[list["Summary"]]:
-    """Analyse what is not analysed yet, some runs at a time."""
+    """Analyse what is not analysed yet, some runs at a time. No plots of single runs: they take long, and `analyse` makes them."""
     from analysis import job  # noqa: PLC0415 - Spark must be up before it is imported
 
     left = [task.output for task in made if not (task.output / "summary.json").exists()]
     for some in _batches(left, ANALYSED_TOGETHER):
-        yield job.analyse(some, spark)
+        yield job.analyse(some, spark, drawing=False)

@@ -82,7 +82,8 @@ def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
             nonlocal done
             done += 1
             each_s = max(1e-6, time.monotonic() - began) / done
-            note = f"{1 / each_s:.0f}/s, {note}" if each_s < 1 else f"{each_s:.0f} s each, {note}"
+            pace = f"{1 / each_s:.0f}/s" if each_s < 1 else f"{each_s:.0f} s each"
+            note = f"{pace}, {note}" if note else pace
             shown.update(task, advance=1, note=note)
             if not errors.is_terminal and 10 * done // total > 10 * (done - 1) // total:
                 left = timedelta(seconds=round((total - done) * each_s))

@@ -18,7 +18,7 @@ PACKET = b"\0" * 12 + b"\x08\x00\x45" + bytes(8) + b"\x11" + bytes(30)
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Lanes and windows so small that files of some kilobytes have many."""
-    monkeypatch.setattr(walk, "_LANE", 256)
+    monkeypatch.setattr(walk, "_SHORTEST_LANE", 256)
     monkeypatch.setattr(captures, "WINDOW", 8192)
     monkeypatch.setattr(captures, "GUESSED", 1024)
 

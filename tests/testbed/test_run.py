@@ -119,6 +119,16 @@ def test_a_pulled_link_is_routed_around_and_the_log_says_how_long_it_took(tmp_pa
     assert "s1-s2" not in {row["link"] for row in after}
 
 
+def test_what_is_lost_before_the_first_broadcast_is_on_the_books(tmp_path):
+    """Heartbeats begin with the agents."""
+    period = ("--set", "lazy-reliable.period_ms=50", "--set", "loss=30%")
+    done = castbed("run", "clusters", "--json", "--out", str(tmp_path / "out"), "--protocol", "lazy-reliable", *period, *QUICK)
+    books = summaries(done)["lazy-reliable"]["books"]
+    # What the links drop besides is answers to heartbeats that come before an agent listens.
+    assert books["differences"] == []
+    assert books["dropped_loss"] >= books["vanished"] > 100
+
+
 def test_two_runs_side_by_side_do_not_collide(tmp_path):
     runs = [
         start_castbed(
