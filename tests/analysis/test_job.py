@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from analysis import scan
+from analysis import journeys, scan
 from analysis.books import FOREIGN, REROUTING_NS
 from analysis.checks import Verdict
 from analysis.errors import AnalysisError
@@ -423,6 +423,20 @@ def test_what_was_cut_wrongly_is_read_anew(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(scan, "plan", plan)
     assert scanned() == right
     assert asked == [True, False]
+
+
+def test_journeys_are_the_same_however_many_tasks_share_them(spark, tmp_path, monkeypatch):
+    run = load(honest().write(tmp_path / "run"))
+    scan.scan_packets(spark, [run])
+
+    def counted():
+        fates, costs = journeys.count_journeys(spark, [run], [()])
+        return fates.drop_columns("example").to_pylist(), costs.sort_by([("sequence", "ascending"), ("purpose", "ascending")])
+
+    together = counted()
+    monkeypatch.setattr(journeys, "_SIGHTINGS", 4)
+    assert journeys._tasks(scan.packets_table(run.directory)) > 2
+    assert counted() == together
 
 
 def _halves(part):
