@@ -19,7 +19,7 @@ def main() -> None:
         made = Path(private) / "made.jsa"
         spark.SHORT_JOBS += f" -XX:ArchiveClassesAtExit={made} -Xlog:disable"
         session = spark.start_session("local[1]")
-        _use(session.range(10).mapInArrow(lambda batches: batches, "id long"), Path(private) / "table")
+        _use(session.range(10).mapInArrow(lambda batches: batches, "id long"))
         gateway = session.sparkContext._gateway  # noqa: SLF001 - the one way to wait for the JVM
         session.stop()
         gateway.shutdown()
@@ -29,14 +29,12 @@ def main() -> None:
         made.replace(spark.ARCHIVE)
 
 
-def _use(table: DataFrame, path: Path) -> None:
-    """What analyses do: Python workers, joins, sums, Parquet and Arrow."""
+def _use(table: DataFrame) -> None:
+    """What analyses do: Python workers, joins, sums, quantiles and Arrow."""
     table = table.withColumn("name", F.concat(F.lit("h"), "id")).persist()
-    counted = table.groupBy("name").agg(
-        F.count("*").alias("count"), F.max_by("id", "id").alias("id"), F.collect_set("id").alias("ids")
-    )
-    counted.join(table, ["id", "name"]).where("count > 0").write.parquet(str(path))
-    table.sparkSession.read.parquet(str(path)).toArrow()
+    counted = table.groupBy("name").agg(F.count("*").alias("count"), F.min("id").alias("id"))
+    joined = counted.join(table, ["id", "name"]).where("count > 0")
+    joined.groupBy("name").agg(F.percentile_approx("id", (0.1, 0.5))).toArrow()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
     what left a switch           <= what reached it  +  what its links duplicated
 
 and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
-function of a few small sums; Spark does the summing.
+function of a few small sums, which Spark's workers have made.
 """
 
 from collections import Counter

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import msgspec
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
+from analysis.errors import AnalysisError
 from analysis.findings import Verdict
 from analysis.measured import MeasuredRun, MissingRun, Runs
+from analysis.results import write_whole
 from hostagent.promises import Guarantee
 
 __all__ = [
@@ -83,11 +86,10 @@ def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
 
 
 def _believed(claim: Claim, runs: Runs) -> Claim:
-    """Nothing is known from runs whose books do not balance."""
-    if all(run.summary.balanced for run in runs.used.values()):
-        return claim
-    open_books = ", ".join(label for label, run in runs.used.items() if not run.summary.balanced)
-    return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} (the books of {open_books} do not balance)")
+    """Nothing is known from runs whose books do not balance, or of which something is missing."""
+    doubts = [f"the books of {label} do not balance" for label, run in runs.used.items() if not run.summary.balanced]
+    doubts += [f"{label}: {run.history.damage[0]}" for label, run in runs.used.items() if run.history.damage]
+    return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} ({'; '.join(doubts)})") if doubts else claim
 
 
 def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
@@ -127,7 +129,20 @@ def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool)
 
 def write_claims(claims: Sequence[Claim], directory: Path) -> None:
     """Write `claims.json`."""
-    (directory / "claims.json").write_bytes(msgspec.json.format(msgspec.json.encode(claims), indent=2) + b"\n")
+    write_whole(directory / "claims.json", msgspec.json.format(msgspec.json.encode(claims), indent=2) + b"\n")
+
+
+def read_claims(directories: Iterable[Path]) -> list[Claim]:
+    """What was claimed of runs, from the directories that hold them."""
+    found: dict[Path, None] = {}
+    for directory in directories:
+        found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
+    try:
+        return [claim for path in found if path.exists() for claim in msgspec.json.decode(path.read_bytes(), type=list[Claim])]
+    except msgspec.MsgspecError as error:
+        raise AnalysisError(
+            f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"
+        ) from None
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
@@ -138,5 +153,5 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     table.add_column("holds", no_wrap=True)
     table.add_column("figure")
     for claim in claims:
-        table.add_row(claim.number, claim.text, _STYLES[status_word(claim)], claim.figure)
+        table.add_row(claim.number, escape(claim.text), _STYLES[status_word(claim)], escape(claim.figure))
     return table

@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
+from analysis.books import FOREIGN
 from analysis.errors import AnalysisError
 from analysis.findings import Verdict
 from analysis.groups import Group
@@ -34,7 +36,7 @@ class Measure(NamedTuple):
 
 
 def _bytes(summary: Summary) -> float | None:
-    crossed = sum(cost.bytes for cost in summary.link_costs if cost.expensive)
+    crossed = sum(cost.bytes for cost in summary.link_costs if cost.expensive and cost.purpose != FOREIGN)
     return crossed / summary.messages if summary.messages else None
 
 
@@ -70,6 +72,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...]
     seeds: tuple[int, ...]
     verdicts: dict[str, int]
+    balanced: bool
+    """Whether the books of every run balance."""
     estimates: dict[str, Estimate]
     values: dict[str, tuple[float, ...]]
 
@@ -101,8 +105,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return [method for method in dict.fromkeys(used) if method]
 
     def best(self, figure: str) -> list[Compared]:
-        """The groups with the least median, or for the share delivered the greatest; several where it is the same."""
-        known = {group.name: group.estimates[figure].median for group in self.groups if figure in group.estimates}
+        """The groups with the least median, or for the share delivered the greatest; several where it is the same.
+
+        A group with open books is none of them.
+        """
+        sound = [group for group in self.groups if group.balanced and figure in group.estimates]
+        known = {group.name: group.estimates[figure].median for group in sound}
         goal = (max if figure == "delivered_share" else min)(known.values(), default=None)
         return [group for group in self.groups if known.get(group.name) == goal is not None]
 
@@ -130,6 +138,7 @@ def _compared(group: Group) -> Compared:
         runs=tuple(str(run.directory) for run in group.runs),
         seeds=tuple(summary.seed for summary in group.summaries),
         verdicts=dict(Counter(str(summary.verdict) for summary in group.summaries)),
+        balanced=all(summary.balanced for summary in group.summaries),
         estimates={figure: estimate(known, MEASURES[figure].most) for figure, known in values.items()},
         values=values,
     )
@@ -188,7 +197,7 @@ def comparison_tables(found: Comparison) -> Iterator[Table]:
         for group in found.groups:
             cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
             ending = str(len(group.runs)) if last == "runs" else verdict_text(group)
-            table.add_row(group.name, *cells, ending)
+            table.add_row(escape(group.name), *cells, ending)
         yield table
 
 

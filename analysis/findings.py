@@ -99,9 +99,12 @@ class Clock:
 
 
 def conclude(findings: Mapping[Guarantee, Finding], doubts: Iterable[str]) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict on a run: violated if any promise is; unknown if any is, or if there is doubt about what was measured."""
+    """The verdict on a run: violated if any promise is; unknown if any is, or if there is doubt about what was measured.
+
+    A counterexample stands, whatever else is in doubt, but the doubts are told with it: it may be the network's doing.
+    """
     broken = tuple(finding.reason for finding in findings.values() if finding.verdict is Verdict.VIOLATED)
     if broken:
-        return Verdict.VIOLATED, tuple(dict.fromkeys(broken))
+        return Verdict.VIOLATED, tuple(dict.fromkeys((*broken, *doubts)))
     open_questions = (*(finding.reason for finding in findings.values() if finding.verdict is Verdict.UNKNOWN), *doubts)
     return (Verdict.UNKNOWN, tuple(dict.fromkeys(open_questions))) if open_questions else (Verdict.HOLDS, ())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,8 @@ FAULT: Final = "#E69F00"
 MOST_PANELS: Final = 12
 # Instants at which the delivered share is worked out: a point for every few pixels.
 INSTANTS: Final = 240
+# Faults that begin and end within this of each other are shaded as one.
+SAME_NS: Final = 500_000_000
 
 
 def panels(groups: Sequence[Group]) -> Sequence[Group]:
@@ -74,7 +77,7 @@ def over_time_figure(groups: Sequence[Group]) -> Figure:
     """What was delivered by when, of all that the run broadcast: median and range of the repeats, over the faults."""
     streams = {group.name: [_stream(run) for run in group.runs] for group in groups}
     found = {group.name: _windows(group.runs[0], streams[group.name][0].start_ns) for group in groups}
-    alike = len({tuple(window.label for window in some) for some in found.values()}) == 1
+    alike = _are_alike(list(found.values()))
     rows = 1 if alike else len(panels(groups))
     figure = Figure(figsize=(7.6, 4.2 if alike else 0.9 + 1.7 * rows), layout="constrained")
     every = figure.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -143,6 +146,16 @@ def _windows(run: MeasuredRun, start_ns: int) -> list[Window]:
     """The faults of a run, in nanoseconds since its first broadcast."""
     found = windows(run.input.faults, run.input.run.ended_ns)
     return [Window(window.label, window.start_ns - start_ns, window.end_ns - start_ns) for window in found]
+
+
+def _are_alike(found: Sequence[Sequence[Window]]) -> bool:
+    """Whether all groups had the same faults at about the same times, so that one band can stand for all."""
+    first = found[0]
+    return all(
+        one.label == other.label and max(abs(one.start_ns - other.start_ns), abs(one.end_ns - other.end_ns)) < SAME_NS
+        for some in found
+        for one, other in zip_longest(first, some, fillvalue=Window("", 0, 0))
+    )
 
 
 def _shade(axes: Axes, found: Sequence[Window]) -> None:

@@ -73,7 +73,8 @@ def facets(run: MeasuredRun) -> dict[str, str]:
         "clusters": str(len(network.clusters)),
         "engine": record.engine,
         "pack_ms": "off" if record.pack_ms is None else f"{record.pack_ms:g}",
-        **{key: str(value) for key, value in record.settings.items()},
+        # A setting may have the name of a fact: the hosts of a grid are those of each switch.
+        **{key: str(value) for key, value in record.settings.items() if key not in {"hosts", "clusters"}},
         **{f"{record.protocol}.{key}": _text(value) for key, value in record.parameters.items()},
         **{key: _text(value) for key, value in asked.get("workload", {}).items()},
         "faults": str(len(asked.get("faults", ()))),
@@ -110,10 +111,11 @@ def _identity(run: MeasuredRun, facts: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 def _repeats(runs: list[MeasuredRun]) -> list[MeasuredRun]:
-    """The runs by their seeds. In virtual time the same seed gives the same run, and a copy is no repeat."""
+    """The runs by their seeds. A copy is no repeat, and in virtual time the same seed gives the same run."""
     kept: dict[Any, MeasuredRun] = {}
-    for place, run in enumerate(sorted(runs, key=lambda run: run.summary.seed)):
-        kept.setdefault(run.summary.seed if run.input.run.engine == "simulator" else place, run)
+    for run in sorted(runs, key=lambda run: run.summary.seed):
+        made = run.input.run
+        kept.setdefault(made.seed if made.engine == "simulator" else (made.run, made.started_ns), run)
     return list(kept.values())
 
 

@@ -3,7 +3,7 @@
 A history is made from event logs and fault records, wherever they come from: Spark's tables, or a simulation in memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 MessageId = tuple[str, int]
@@ -115,7 +115,18 @@ def make(
     for table in (broadcasts, deliveries, samples, parents.changes, suspicions.changes):
         table.sort(key=lambda row: row[0])
     logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
-    return History(hosts, *logged, tuple(damage), tuple(parents.changes), tuple(suspicions.changes))
+    missing = (*damage, *_numbered_twice(broadcasts))
+    return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes))
+
+
+def _numbered_twice(broadcasts: Iterable[Broadcast]) -> Iterator[str]:
+    """A source that has lost its storage counts from one again, and nobody can tell which of two messages was delivered."""
+    seen: set[MessageId] = set()
+    for broadcast in broadcasts:
+        if broadcast.message in seen:
+            yield f"{broadcast.origin} has broadcast two messages with number {broadcast.sequence}, which cannot be told apart"
+            return
+        seen.add(broadcast.message)
 
 
 class _Parents:

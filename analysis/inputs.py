@@ -27,14 +27,18 @@ class RunInput:
 
 
 def runs_in(places: Iterable[Path]) -> list[Path]:
-    """The runs that a user means: run directories, or directories that hold some. What a command drew beside them is passed over."""
-    found: dict[Path, None] = {}
+    """The runs that a user means: run directories, or directories that hold some. What a command drew beside them is passed over.
+
+    A run that is named twice is one run, and one that a sweep has not finished is none.
+    """
+    found: dict[Path, Path] = {}
     for place in places:
-        inside = [place] if (place / "run.json").exists() else sorted(record.parent for record in place.rglob("run.json"))
+        inside = [place] if (place / "run.json").exists() else sorted(record.parent for record in place.rglob("[!.]*/run.json"))
         if not inside and place.name != "plots":
             raise AnalysisError(f"{place} is not a finished run, and holds none: give the directory of a run, or of several")
-        found |= dict.fromkeys(inside)
-    return list(found)
+        for run in inside:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
 
 
 def load(directory: Path) -> RunInput:

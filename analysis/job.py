@@ -1,6 +1,6 @@
 """The whole analysis: run directories in; tables, summaries and plots out. This is what the command line calls.
 
-All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs, except for writing the tables.
+All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs.
 """
 
 import itertools
@@ -66,9 +66,8 @@ def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tupl
         yield tree_name(source, history.ended_ns, history), tree_figure(run, history, source, history.ended_ns)
 
 
-def compare(summaries: Sequence[Summary], directory: Path) -> list[Path]:
-    """Plots of several runs of one scenario side by side; returns the files written."""
-    groups = plots.by_label(summaries)
+def compare(groups: plots.Groups, directory: Path) -> list[Path]:
+    """Plots of groups of repeats side by side; returns the files written."""
     try:
         figures = (("cost", plots.cost_figure(groups)), ("delays", plots.delay_figure(groups)))
         return plots.save(figures, directory)

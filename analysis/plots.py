@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.books import FOREIGN
 from analysis.claims import Sweep
 from analysis.statistics import estimate
 from analysis.summary import Summary, described
@@ -50,14 +51,6 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
         name: Look(*look)
         for name, look in zip(names, zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), strict=False), strict=False)
     }
-
-
-def by_label(summaries: Iterable[Summary]) -> dict[str, list[Summary]]:
-    """Runs of one scenario by what tells them apart; those of the same label are repeats."""
-    runs: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        runs.setdefault(summary.label, []).append(summary)
-    return runs
 
 
 def cost_figure(groups: Groups) -> Figure:
@@ -127,7 +120,8 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
     for place, (name, total) in enumerate(zip(parts, bottom, strict=True)):
         found = estimate([_total(summary) for summary in groups[name]])
         if found.low is not None and found.high is not None:
-            reach = [[total - found.low], [found.high - total]]
+            # The parts of equal repeats may add up to a little more or less.
+            reach = [[max(0.0, total - found.low)], [max(0.0, found.high - total)]]
             axes.errorbar([place], [total], reach, color=INK, capsize=4, linewidth=1.2)
         if room(len(parts)) < 0.5:
             continue
@@ -194,7 +188,7 @@ def carried(summary: Summary, network: Network) -> dict[str, float]:
     """Packets per message on each link between switches, both directions together."""
     found = {link.name: 0.0 for link in network.links if not (network.is_host(link.a) or network.is_host(link.b))}
     for cost in summary.link_costs:
-        if cost.link in found:
+        if cost.link in found and cost.purpose != FOREIGN:
             found[cost.link] += cost.packets / max(summary.messages, 1)
     return found
 

@@ -7,13 +7,11 @@ lead to the runs' files, relative to where the page lies.
 import base64
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
-
-import msgspec
 
 from analysis import html
 from analysis.claims import Claim, status_word
@@ -34,6 +32,7 @@ from analysis.errors import AnalysisError
 from analysis.groups import Group, differing, facets
 from analysis.html import Content, Html, element
 from analysis.measured import MeasuredRun
+from analysis.results import write_whole
 from analysis.windows import windows
 from hostagent.promises import Guarantee
 from topologies.network import Link, Network
@@ -48,7 +47,7 @@ MOST_REASONS: Final = 3
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _SHORT: Final = {
     "expensive_packets_per_message": "Fewest expensive packets per message",
-    "delay_ms_last_p50": "Fewest milliseconds to the last host",
+    "delay_ms_last_p50": "Fewest milliseconds to the last host that delivered",
     "delivered_share": "Greatest share delivered",
     "load_max": "Fewest datagrams at the busiest host",
 }
@@ -89,18 +88,10 @@ def write(page: Page, directory: Path) -> Path:
     path = directory / NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        path.write_text(_document(page, directory), encoding="utf-8")
+        write_whole(path, _document(page, directory).encode())
     except OSError as error:
         raise AnalysisError(f"the report cannot be written to {path}: {error.strerror}") from error
     return path
-
-
-def read_claims(directories: Iterable[Path]) -> list[Claim]:
-    """What was claimed of runs, from the directories that hold them."""
-    found: dict[Path, None] = {}
-    for directory in directories:
-        found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
-    return [claim for path in found if path.exists() for claim in msgspec.json.decode(path.read_bytes(), type=list[Claim])]
 
 
 def _document(page: Page, directory: Path) -> str:

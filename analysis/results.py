@@ -12,6 +12,7 @@ Both engines write it through these types and the analysis reads it through them
     captures/*.pcap     named in Run.captures
 """
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -114,3 +115,10 @@ Counters = dict[str, dict[str, int]]
 (the socket's buffer was full) and `unreachable` (nobody listened)."""
 
 __all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run"]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that readers see when it is whole, or not at all."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)

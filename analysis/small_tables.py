@@ -24,7 +24,9 @@ def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary:
     """Every small table by name."""
     yield "parents", _table(PARENTS, [change._asdict() for change in history.parents])
     yield "delays", _delays(deliveries)
-    loads = [{"host": host} | {name: run.counters[host].get(name, 0) for name in LOADS.names[1:]} for host in run.network.hosts]
+    loads = [
+        {"host": host} | {name: run.counters.get(host, {}).get(name, 0) for name in LOADS.names[1:]} for host in run.network.hosts
+    ]
     yield "loads", _table(LOADS, loads)
     faults = [msgspec.structs.asdict(fault) | {"details": msgspec.json.encode(fault.details).decode()} for fault in run.faults]
     yield "faults", _table(FAULTS, faults)

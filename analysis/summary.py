@@ -13,6 +13,7 @@ from analysis.checks import Finding, Verdict, judge
 from analysis.detector import Detection, described_detection, detection
 from analysis.history import History
 from analysis.inputs import RunInput
+from analysis.results import write_whole
 from analysis.verdicts import STYLES, connectivity_of, doubts_about, percent
 from hostagent.promises import Guarantee
 
@@ -164,7 +165,7 @@ def _messages_per_datagram(run: RunInput) -> float | None:
 
 def write_summary(summary: Summary, directory: Path) -> None:
     """Write `summary.json`."""
-    (directory / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    write_whole(directory / "summary.json", msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
 
 
 def read_summary(directory: Path) -> Summary:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from analysis.checks import Judgement, Verdict, judge
@@ -22,7 +23,7 @@ STYLES = {
 
 
 def check_run(directory: Path) -> Judgement:
-    """Judge a run. Books that its summary says are open are a doubt; without a summary nothing is said of them."""
+    """Judge a run. Books that its summary says are open are a doubt, and so are those that nobody has done."""
     run = load(directory)
     return judge(history_of(run), run.run.promise, connectivity_of(run), _open_books(directory))
 
@@ -53,7 +54,7 @@ def _open_books(directory: Path) -> tuple[str, ...]:
     try:
         books = msgspec.json.decode((directory / "summary.json").read_bytes(), type=_Books)
     except (OSError, msgspec.MsgspecError):
-        return ()
+        return ("its books have not been done: ./castbed analyse does them",)
     return doubts_about(books.differences)
 
 
@@ -76,9 +77,9 @@ def judgement_table(judgement: Judgement) -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("because")
     for guarantee, finding in judgement.findings.items():
-        table.add_row(guarantee.value, STYLES[finding.verdict], finding.reason)
+        table.add_row(guarantee.value, STYLES[finding.verdict], escape(finding.reason))
     told = {finding.reason for finding in judgement.findings.values()}
     for reason in judgement.reasons:
         if reason not in told:
-            table.add_row("(the run)", STYLES[Verdict.UNKNOWN], reason)
+            table.add_row("(the run)", STYLES[Verdict.UNKNOWN], escape(reason))
     return table

@@ -210,6 +210,8 @@ class Agent(Environment):
                 while True:
                     self._socket.recv(1)
                     self._counters[counters.REFUSED["unread"]] += 1
+            # From here on the kernel counts.
+            self._socket.close()
         os.kill(os.getpid(), self._due_signal)
 
     def _on_request(self) -> None:
@@ -256,7 +258,7 @@ class Agent(Environment):
     def _on_alarm(self) -> None:
         """Fire every timer that is due."""
         now = time.monotonic()
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while self._deadlines and self._deadlines[0][0] <= now and not self._due_signal:
             deadline, name = heapq.heappop(self._deadlines)
             if self._timers.get(name) == deadline:
                 del self._timers[name]

@@ -1,14 +1,16 @@
-"""What Python lacks of Linux: entering a network namespace, for one thread at a time, and dying with the parent."""
+"""What Python lacks of Linux: entering a network namespace, for one thread at a time, dying with the parent, and borrowing sockets."""
 
 import ctypes
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
+_PIDFD_GETFD = 438
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -37,3 +39,17 @@ def die_with_parent(parent: int) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def borrowed_sockets(pid: int, family: int) -> list[socket.socket]:
+    """The sockets of a family that another process has, as our own too, so that what has arrived at them outlives it."""
+    process = os.pidfd_open(pid)
+    try:
+        numbers = [int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir() if str(entry.readlink()).startswith("socket:")]
+        copies = [_libc.syscall(_PIDFD_GETFD, process, number, 0) for number in numbers]
+    finally:
+        os.close(process)
+    found = [socket.socket(fileno=copy) for copy in copies if copy >= 0]
+    for other in (each for each in found if each.family != family):
+        other.close()
+    return [each for each in found if each.family == family]

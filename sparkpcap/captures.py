@@ -144,6 +144,8 @@ class Capture:
             return window
         if self._at == 0 and not self._source.problem:
             self._problem = "is empty"
+        elif self._source.rest(self._at) < 0:
+            self._problem = "ends in the middle of a block"
         return None
 
     def _open(self, window: Bytes) -> int:

@@ -137,7 +137,7 @@ def expand(patterns: Iterable[str], settings: Settings = ()) -> list[str]:
         files = hadoop.expand(pattern, settings) if is_remote(pattern) else _on_disk(pattern)
         if not files:
             raise ValueError(f"there is no file {pattern}")
-        found |= {file: None for file in files if not file.rpartition("/")[2].startswith((".", "_"))}
+        found |= {file: None for file in files if file == pattern or not file.rpartition("/")[2].startswith((".", "_"))}
     return list(found)
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from hostagent.agent import Setting
 from hostagent.control import Broadcast, Hush, Request, Stop, encode_request
 from hostagent.counters import read_counters
 from hostagent.launcher import LaunchOrder
-from hostagent.namespace import inside
+from hostagent.namespace import borrowed_sockets, inside
 from testbed.errors import CannotRun
 from testbed.plan import Plan
 from testbed.shell import WITH_US
@@ -39,9 +40,13 @@ class Agents:
         self._errors = Path(setting.private, "agents.stderr")
         self._refused_before = {host: _kernel_refusals(plan, host) for host in plan.network.hosts}
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._control.setblocking(False)
+        self._unheard: dict[str, deque[bytes]] = {}
+        """Requests to agents that have no room for more: a socket takes about ten from an agent that stands still."""
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
         self._incarnations = dict.fromkeys(plan.network.hosts, 0)
+        self._left_unread = Counter[str]()
         self._expected_deaths: dict[str, Callable[[], None]] = {}
         for host in plan.network.hosts:
             self._start(host)
@@ -73,13 +78,26 @@ class Agents:
         """Send a signal to a running agent."""
         if host not in self._pids:
             return
-        if number == signal.SIGKILL:
-            self.expect_death(host)
         # One that has just died is going to be noticed.
-        with suppress(ProcessLookupError):
-            os.kill(self._pids[host], number)
-        if number == signal.SIGKILL:
-            self._wait_until(lambda: host not in self._pids)
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if number == signal.SIGKILL:
+                self._kill(host)
+            else:
+                os.kill(self._pids[host], number)
+
+    def _kill(self, host: str) -> None:
+        """Kill an agent, and count what it leaves unread, or it would be missing from the books."""
+        pid = self._pids[host]
+        self.expect_death(host)
+        os.kill(pid, signal.SIGSTOP)
+        left = borrowed_sockets(pid, socket.AF_INET)
+        os.kill(pid, signal.SIGKILL)
+        self._wait_until(lambda: host not in self._pids)
+        for borrowed in left:
+            with borrowed, suppress(BlockingIOError):
+                while True:
+                    borrowed.recv(1, socket.MSG_DONTWAIT)
+                    self._left_unread[host] += 1
 
     def stands_still(self, host: str) -> bool:
         """Whether a running agent is stopped by a signal."""
@@ -115,15 +133,19 @@ class Agents:
 
     def counters(self) -> dict[str, dict[str, int]]:
         """The counters of every host, with what the kernel refused on its behalf since the agents started."""
-        return {
-            host: read_counters(self.setting.counters(host)) | self._kernel_counters(host) for host in self._plan.network.hosts
-        }
+        return {host: self._agent_counters(host) | self._kernel_counters(host) for host in self._plan.network.hosts}
+
+    def _agent_counters(self, host: str) -> dict[str, int]:
+        counted = read_counters(self.setting.counters(host))
+        return counted | {"refused_unread": counted["refused_unread"] + self._left_unread[host]}
 
     def notice(self, wait_s: float = 0) -> None:
         """Read what the launcher reports."""
         if self.are_lost:
             time.sleep(wait_s)
             return
+        for host in list(self._unheard):
+            self._ask_again(host)
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             if not selector.select(wait_s):
@@ -142,7 +164,8 @@ class Agents:
             self._pids[host] = int(number)
             return
         self._pids.pop(host, None)
-        if host in self._expected_deaths:
+        self._unheard.pop(host, None)
+        if host in self._expected_deaths and int(number) == -signal.SIGKILL:
             self._expected_deaths.pop(host)()
         elif number != "0":
             self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
@@ -186,11 +209,25 @@ class Agents:
         return launcher, launcher.stdin.fileno(), launcher.stdout.fileno()
 
     def ask(self, host: str, request: Request) -> None:
-        """Send a request to an agent; one that is down hears nothing."""
-        try:
-            self._control.sendto(encode_request(request), str(self.setting.control(host)))
-        except ConnectionRefusedError:
+        """Send a request to an agent, as soon as it has room for it; one that is down hears nothing."""
+        self._unheard.setdefault(host, deque()).append(encode_request(request))
+        if not self._ask_again(host):
             self.notice()
+
+    def _ask_again(self, host: str) -> bool:
+        """Send what an agent has not heard, in its order, as far as it has room; whether it is there."""
+        waiting = self._unheard[host]
+        try:
+            while waiting:
+                self._control.sendto(waiting[0], str(self.setting.control(host)))
+                waiting.popleft()
+        except BlockingIOError:
+            return True
+        except ConnectionRefusedError:
+            del self._unheard[host]
+            return False
+        del self._unheard[host]
+        return True
 
     def _last_words(self) -> str:
         return (self._errors.read_text().strip().splitlines() or ["nothing"])[-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.claims import Claim, MeasuredRun, claims_table, status_word
+from analysis.claims import Claim, MeasuredRun, claims_table, read_claims, status_word
 from analysis.comparison import Comparison, compared, comparison_tables, difference_lines, interval_lines, method_lines
 from analysis.groups import Group, grouped
 from analysis.inputs import load, runs_in
@@ -48,7 +48,7 @@ def draw(
 
         chosen = parse_message(message) if message else None
         pictures = gallery.compare(groups, found, out / "plots", chosen, show)
-        claims = report.read_claims([*places, *(run.directory for run in runs)])
+        claims = read_claims([*places, *(run.directory for run in runs)])
         networks = gallery.networks(runs, out / "plots")
         page = report.Page(groups, found, pictures, networks, claims, about(runs))
         return claims, report.write(page, out)

@@ -11,6 +11,7 @@ from testbed.errors import CannotRun
 VM_KERNEL = "linux.uml"
 VM_MODULES = Path("/usr/lib/uml/modules")
 _SPACE_NEEDED_MB = 500
+_UNSEEN = "cannot look without root"
 _NETEM_REMEDY = (
     "for links with delay, duplicates or overtaking use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
 )
@@ -65,10 +66,17 @@ def examine(output: Path) -> Machine:
     findings = (
         Finding("root", "yes" if root else "no", "" if root else "run the command with sudo"),
         *(_command(name, package) for name, package in _COMMANDS.items()),
-        _open_vswitch() if root else Finding("Open vSwitch", "cannot look without root", needed=False),
-        Finding("datapath", "kernel" if kernel_datapath else "userspace (the kernel has no openvswitch module)"),
-        Finding("bandwidth", "tbf" if tbf else "missing", "" if tbf else "use a kernel with sch_tbf"),
-        Finding("delay", "netem" if netem else "no netem", "" if netem else _NETEM_REMEDY, needed=False),
+        _open_vswitch() if root else Finding("Open vSwitch", _UNSEEN, needed=False),
+        Finding(
+            "datapath", "kernel" if kernel_datapath else "userspace (the kernel has no openvswitch module)" if root else _UNSEEN
+        ),
+        Finding("bandwidth", ("tbf" if tbf else "missing") if root else _UNSEEN, "" if tbf else "use a kernel with sch_tbf"),
+        Finding(
+            "delay",
+            ("netem" if netem else "no netem") if root else _UNSEEN,
+            _NETEM_REMEDY if root and not netem else "",
+            needed=False,
+        ),
         _vm(wanted=not (netem and kernel_datapath)),
         _java(),
         _disk(output),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,9 +128,14 @@ class Controller:
         self.deaths: list[str] = []
         """What there is to say of every time that it ended and nobody had stopped it."""
         self._ended = False
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="castbed-controller")
         self._process = self._start("127.0.0.1:0")
 
     def _start(self, address: str) -> "subprocess.Popen[bytes]":
+        # By a thread that stays: one that does what another terminal asks for ends with its answer.
+        return self._starter.submit(self._open, address).result()
+
+    def _open(self, address: str) -> "subprocess.Popen[bytes]":
         with self._errors.open("ab") as errors:
             return subprocess.Popen(
                 [
@@ -162,6 +168,7 @@ class Controller:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
+        self._starter.shutdown()
         if not self._errors.stat().st_size:
             self._errors.unlink()
 

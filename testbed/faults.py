@@ -118,6 +118,10 @@ class Injector:
         """The faults whose trigger never came."""
         return [*self._watch.waiting, *self._own]
 
+    def pending(self) -> list[Fault]:
+        """What was to happen later, and has not."""
+        return [fault for _, fault in self._due]
+
     def heal_everything(self) -> None:
         """End the faults that would keep the run from ending: agents that stand still could not stop."""
         for host in self._agents.running:

@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from scenarios import Broadcast, Scenario
-from scenarios.faults import AnyFault, FaultError, check
+from scenarios.faults import AnyFault, FaultError, check, name_of
 from scenarios.scenario import payload_of
 from testbed import verbs
 from testbed.faults import refuse_impossible
@@ -84,7 +84,11 @@ class Live:
         check([fault], self.network, timed=False)
         refuse_impossible((fault,), self._stage.machine)
         self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
-        happened = self._stage.injector.inject(fault)
+        try:
+            happened = self._stage.injector.inject(fault)
+        except BaseException as failure:
+            self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} failed half-way: {failure}")
+            raise
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
 
     def broadcast(self, host: str, payload: bytes) -> None:
@@ -130,6 +134,7 @@ class Live:
                     self._tick()
         except BaseException as failure:  # noqa: BLE001 - raised again by whoever ends it
             self._failure = failure
+            self._stage.problems.append(f"the network was left alone: {type(failure).__name__}: {failure}")
             self._over.set()
 
     def _is_due(self, within_s: float) -> bool:

@@ -76,7 +76,8 @@ def clean() -> list[str]:
     """Unmake what dead runs left behind; the tags of those runs."""
     cleaned = []
     for directory in sorted(STATE.iterdir()) if STATE.exists() else ():
-        with (directory / "lock").open("a") as lock:
+        # One that has no lock is just being made, or has just been unmade.
+        with suppress(FileNotFoundError), (directory / "lock").open("r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

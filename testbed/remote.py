@@ -3,6 +3,7 @@
 A request is one line of text, the answer one JSON object; then the connection ends.
 """
 
+import os
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -84,7 +85,8 @@ def find(name: str) -> Path:
     """The directory of the network of a name, or of the only one that is up."""
     known = running()
     if not known:
-        raise CannotRun("no network is up: start one with ./castbed up TOPOLOGY in another terminal")
+        whose = "" if os.geteuid() == 0 else ", or if one is, it is root's: use sudo"
+        raise CannotRun(f"no network is up{whose}: start one with ./castbed up TOPOLOGY in another terminal")
     if not name and len(known) > 1:
         raise CannotRun(f"several networks are up: choose one with --name, from {', '.join(known)}")
     if name and name not in known:

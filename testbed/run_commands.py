@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.claims import Claim, MeasuredRun, claims_table, status_word, write_claims
-from analysis.groups import grouped
+from analysis.claims import Claim, MeasuredRun, claims_table, read_claims, status_word, write_claims
+from analysis.groups import Group, grouped
 from analysis.inputs import RunInput, runs_in
 from analysis.inputs import load as load_run
 from scenarios import Variant, catalogue
@@ -186,19 +186,20 @@ def analyse_runs(
         from analysis.summary import comparison
 
         summaries = job.analyse(directories, session, show)
-        plots = job.compare(summaries, out / "plots")
+        runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
+        groups = grouped(runs)
+        plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")
     if not as_json:
         output.print(comparison(summaries))
         _explain(summaries)
         for directory in directories:
             _tell_rerouting(directory)
-    runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
-    claims = definition.conclude(runs) if definition else []
-    if claims:
+    claims = definition.conclude(runs) if definition else read_claims([out])
+    if definition and claims:
         write_claims(claims, out)
     if definition and (sweep := definition.picture(runs)):
         plots += job.draw(sweep, out / "plots")
-    report = _report(runs, claims, out, definition)
+    report = _report(groups, claims, out, definition)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")
     else:
@@ -209,12 +210,12 @@ def analyse_runs(
     return status_of((*(summary.verdict for summary in summaries), *map(status_word, claims)))
 
 
-def _report(runs: Sequence[MeasuredRun], claims: Sequence[Claim], out: Path, definition: catalogue.Definition | None) -> Path:
+def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definition: catalogue.Definition | None) -> Path:
     """One page with all of it, made of the plots that are there already and a picture of the network."""
     from analysis import gallery, report
     from analysis.comparison import compared
 
-    groups = grouped(runs)
+    runs = [run for group in groups for run in group.runs]
     about = {definition.name: definition.summary} if definition else {}
     pictures, networks = gallery.of_analysis(groups, out / "plots"), gallery.networks(runs, out / "plots")
     return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
@@ -223,7 +224,7 @@ def _report(runs: Sequence[MeasuredRun], claims: Sequence[Claim], out: Path, def
 def _explain(summaries: "Sequence[Summary]") -> None:
     for summary in summaries:
         for reason in summary.verdict_reasons:
-            output.print(f"{summary.label}: {reason}", soft_wrap=True)
+            output.print(f"{summary.label}: {reason}", soft_wrap=True, markup=False)
 
 
 def _tell_rerouting(directory: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.results import Capture, LinkDrops, Run
+from analysis.results import Capture, LinkDrops, Run, write_whole
 from hostagent.agent import Setting
 from hostagent.promises import Promise
 from hostagent.protocols import PROTOCOLS
@@ -150,17 +150,18 @@ def _measure(
     started_ns = time.time_ns()
     play(stage, progress)
     progress("waiting until nothing is in flight")
-    unfired = injector.unfired()
+    undone = [*never_fired(injector.unfired()), *(_came_too_late(fault) for fault in injector.pending())]
     injector.heal_everything()
     agents.hush()
     _wait_until_quiet(stage)
-    counters = agents.counters()
+    # One that was held up has more to count.
     agents.stop()
+    counters = agents.counters()
     misshapen = _misshapen(stage.emulation, injector)
     ended_ns, captured = time.time_ns(), captures.stop()
     drops = _drops_since(stage.emulation, drops_before, injector.dropped)
     stage.notice()
-    return _Measured(started_ns, ended_ns, counters, captured, drops, (*stage.problems, *misshapen, *never_fired(unfired)))
+    return _Measured(started_ns, ended_ns, counters, captured, drops, (*stage.problems, *misshapen, *undone))
 
 
 def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
@@ -247,7 +248,7 @@ def make_output(task: Task) -> None:
 
 def write_record(run_record: Run, output: Path) -> None:
     """Write the record of a finished run, which makes its directory complete."""
-    (output / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run_record)))
+    write_whole(output / "run.json", msgspec.json.format(msgspec.json.encode(run_record)))
 
 
 def _setting(task: Task, private: Path) -> Setting:
@@ -307,6 +308,10 @@ def promise_of(task: Task) -> Promise:
 def never_fired(faults: Iterable[Fault]) -> list[str]:
     """What to say of faults whose trigger did not come."""
     return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
+
+
+def _came_too_late(fault: Fault) -> str:
+    return f"the fault {name_of(fault)} {fault.target} was still to come when the run ended: let it settle for longer"
 
 
 def versions() -> dict[str, str]:

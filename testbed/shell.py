@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from testbed.errors import CannotRun
 
-# The kernel kills what was started this way when the testbed dies, however it dies.
+# The kernel kills what was started this way when the testbed dies, however it dies; or rather when the thread dies that started it.
 WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from analysis.results import write_whole
 from scenarios import ScenarioError, catalogue
+from scenarios.scenario import load as load_scenario
 from testbed import simulated
 from testbed.errors import CannotRun
 from testbed.runner import Task
 from testbed.settings import choose, split_settings
-from topologies import NetworkError
+from topologies import NetworkError, files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,15 +110,28 @@ def begin(plan: Plan, out: Path) -> None:
         if out.exists() and any(out.iterdir()):
             raise CannotRun(f"{out} exists already and holds no sweep: choose another directory with --out")
         out.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(plan)))
-    elif msgspec.json.decode(path.read_bytes(), type=Plan) != plan:
+        write_whole(path, msgspec.json.format(msgspec.json.encode(plan)))
+    elif _planned(path) != plan:
         raise CannotRun(f"{out} holds another sweep, see {path}: repeat its command to go on with it, or choose another --out")
     (out / "failures.jsonl").unlink(missing_ok=True)
 
 
+def _planned(path: Path) -> Plan:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CannotRun(f"{path} does not say what the sweep there is: {error}; choose another directory with --out") from None
+
+
 def is_made(task: Task) -> bool:
-    """Whether a run is complete."""
-    return (task.output / "run.json").exists()
+    """Whether a run is complete. One of another scenario or network, because a script has changed since, is refused."""
+    if not (task.output / "run.json").exists():
+        return False
+    if load_scenario(task.output / "scenario.json", files.load(task.output / "network.json")) != task.scenario:
+        raise CannotRun(
+            f"{task.output} is a run of what {task.scenario_name} was before it changed: choose another directory with --out"
+        )
+    return True
 
 
 def make(task: Task, run: Callable[[Task], None]) -> str:
@@ -155,9 +170,8 @@ def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def analyse(spark: "SparkSession", made: Sequence[Task]) -> Iterator[list["Summary"]]:
-    """Analyse what is not analysed yet, some runs at a time. No plots of single runs: they take long, and `analyse` makes them."""
+    """Analyse runs, some at a time. No plots of single runs: they take long, and `analyse` makes them."""
     from analysis import job  # noqa: PLC0415 - Spark must be up before it is imported
 
-    left = [task.output for task in made if not (task.output / "summary.json").exists()]
-    for some in _batches(left, ANALYSED_TOGETHER):
+    for some in _batches([task.output for task in made], ANALYSED_TOGETHER):
         yield job.analyse(some, spark, drawing=False)

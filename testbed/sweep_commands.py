@@ -42,10 +42,9 @@ def command(arguments: Namespace) -> int:
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first would have been {failed[0].run}: {failed[0].reason}")
-    with bar("analysing", len(made)) as advance:
-        for _ in range(sum((task.output / "summary.json").exists() for task in made)):
-            advance("")
-        for some in sweep.analyse(spark.wait(), made):
+    unread = [task for task in made if not (task.output / "summary.json").exists()]
+    with bar("analysing", len(unread)) as advance:
+        for some in sweep.analyse(spark.wait(), unread):
             for _ in some:
                 advance("")
     runs = measured([task.output for task in made], arguments.spark_master)

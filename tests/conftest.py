@@ -1,8 +1,13 @@
 """What tests in several rooms share."""
 
+import hypothesis
 import pytest
 
 from analysis.spark import start_session
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("castbed", deadline=None)
+hypothesis.settings.load_profile("castbed")
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 h1 h2 - s1 ===(expensive)=== s2 - s3        h3 at s2, h4 at s3: two clusters, {h1, h2} and {h3, h4}
 """
 
+import itertools
 import struct
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ NETWORK = Network(
 )
 RUN, PORT = 77, 5000
 START_NS = 1_700_000_000_000_000_000
+_NUMBERS = itertools.count()
 HOP_NS = 1_000_000
 BODY = b"\x91\xc4\x04abcd"
 PROMISE = Promise(
@@ -150,7 +152,8 @@ class Maker:
             parameters={},
             promise=self.promise,
             udp_port=PORT,
-            started_ns=START_NS,
+            # No two runs begin at the same time.
+            started_ns=START_NS - next(_NUMBERS),
             ended_ns=START_NS + 60_000_000_000,
             versions={},
             datapath="kernel",

@@ -36,7 +36,7 @@ def test_only_what_is_promised_is_checked():
 def test_a_violation_outweighs_doubt_and_doubt_outweighs_the_rest():
     one, two = Guarantee.VALIDITY, Guarantee.AGREEMENT
     broken, unsure = Finding(Verdict.VIOLATED, "v"), Finding(Verdict.UNKNOWN, "u")
-    assert conclude({one: unsure, two: broken}, ["d"]) == (Verdict.VIOLATED, ("v",))
+    assert conclude({one: unsure, two: broken}, ["d"]) == (Verdict.VIOLATED, ("v", "d"))
     assert conclude({one: unsure, two: unsure}, ["d"]) == (Verdict.UNKNOWN, ("u", "d"))
     assert conclude({}, ["d"]) == (Verdict.UNKNOWN, ("d",))
 

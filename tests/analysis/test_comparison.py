@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import itertools
 
 import msgspec
 import pytest
@@ -36,8 +37,10 @@ def measured(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(measured):
     """Makes a run like the honest one, but for what is given."""
+    numbers = itertools.count()
 
     def make(protocol="basic", seed=1, cost=3.0, label="", network=NETWORK, **fields):
+        fields = {"started_ns": next(numbers)} | fields
         record = replace(measured.input.run, protocol=protocol, label=label or protocol, seed=seed, **fields)
         packets = replace(measured.summary.cost, expensive_packets_per_message=cost)
         summary = replace(measured.summary, protocol=protocol, label=label or protocol, seed=seed, cost=packets)
@@ -79,6 +82,10 @@ def test_groups_by_a_parameter_with_or_without_its_protocol(run):
 def test_a_key_that_no_run_has_is_answered_with_those_that_there_are(run):
     with pytest.raises(AnalysisError, match=r"no run says anything of 'lose': these runs differ in loss, seed; .*protocol"):
         grouped([run(settings={"loss": "5%"}), run(settings={"loss": "1%"}, seed=2)], "lose")
+
+
+def test_a_copy_of_a_run_is_no_repeat(run):
+    assert names(grouped([run(started_ns=5), run(started_ns=5), run(started_ns=6)])) == {"basic": [1, 1]}
 
 
 def test_a_copy_of_a_run_in_virtual_time_is_no_repeat(run):

@@ -354,7 +354,7 @@ def test_plots_of_each_run_and_of_all_together(summaries, root):
     assert {path.name for path in (root / "silent" / "plots").iterdir()} == {"links.png", "links.svg", "delays.png", "delays.svg"}
     assert {path.stem for path in (root / "lossy" / "plots").iterdir()} == {"links", "delays", "delays-over-time"}
     assert {path.stem for path in (root / "planted" / "plots").iterdir()} == {"links", "delays", "tree-h1-end"}
-    written = compare([summaries[name] for name in ("honest", "lossy", "silent")], root / "plots")
+    written = compare({name: [summaries[name]] for name in ("honest", "lossy", "silent")}, root / "plots")
     assert {path.name for path in written} == {"cost.png", "cost.svg", "delays.png", "delays.svg"}
     assert all(path.stat().st_size > 1000 for path in written)
 

@@ -36,6 +36,13 @@ def sampled(promise=PROMISE) -> Maker:
 EVERYTHING = msgspec.structs.replace(PROMISE, guarantees=tuple(Guarantee))
 
 
+def written(maker, directory):
+    """A run whose books balance."""
+    maker.write(directory)
+    (directory / "summary.json").write_text('{"differences": []}')
+    return directory
+
+
 def drawn(judgement) -> str:
     console = Console(width=100, file=io.StringIO())
     console.print(judgement_table(judgement))
@@ -43,7 +50,7 @@ def drawn(judgement) -> str:
 
 
 def test_an_honest_run_keeps_every_promise(tmp_path):
-    judgement = check_run(sampled(EVERYTHING).write(tmp_path / "run"))
+    judgement = check_run(written(sampled(EVERYTHING), tmp_path / "run"))
     assert (judgement.verdict, judgement.reasons, judgement.relative_reliability) == (Verdict.HOLDS, (), 1.0)
     assert list(judgement.findings) == list(Guarantee)
 
@@ -88,7 +95,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_log_leaves_the_verdict_unknown(tmp_path, damage):
-    directory = honest().write(tmp_path / "run")
+    directory = written(honest(), tmp_path / "run")
     DAMAGE[damage](directory / "events/h3.jsonl")
     judgement = check_run(directory)
     assert judgement.verdict is Verdict.UNKNOWN
@@ -102,8 +109,18 @@ def test_open_books_that_a_summary_tells_of_are_a_doubt(tmp_path):
     judgement = check_run(directory)
     assert (judgement.verdict, judgement.reasons) == (Verdict.UNKNOWN, ("the books are not balanced: a packet vanished",))
     assert "a packet vanished" in drawn(judgement)
-    (directory / "summary.json").write_text("{")
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("{"), Path.unlink])
+def test_books_that_nobody_has_done_are_a_doubt(tmp_path, damage):
+    directory = written(honest(), tmp_path / "run")
     assert check_run(directory).verdict is Verdict.HOLDS
+    damage(directory / "summary.json")
+    judgement = check_run(directory)
+    assert (judgement.verdict, judgement.reasons) == (
+        Verdict.UNKNOWN,
+        ("its books have not been done: ./castbed analyse does them",),
+    )
 
 
 def test_problems_of_the_run_are_told_once(tmp_path):

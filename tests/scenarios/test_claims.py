@@ -21,9 +21,11 @@ SCENARIO = Scenario(network=clusters(2, 1, "line"), workload=Workload(messages=3
 OTHER = Scenario(network=clusters(3, 1, "line"))
 
 
-def run(label="basic", seed=1, *, balanced=True):
+def run(label="basic", seed=1, *, balanced=True, damage=()):
     """A run of which only this is known."""
-    return MeasuredRun(None, SimpleNamespace(label=label, seed=seed, balanced=balanced))
+    known = MeasuredRun(None, SimpleNamespace(label=label, seed=seed, balanced=balanced))
+    known.__dict__["history"] = SimpleNamespace(damage=damage)
+    return known
 
 
 def looks_at(*labels, claim=YES):
@@ -51,6 +53,11 @@ def written(tmp_path):
         return find(str(path))
 
     return make
+
+
+def test_a_claim_on_a_run_of_which_something_is_missing_is_unknown():
+    (claim,) = evaluate(looks_at("basic"), [run(damage=("a log is cut",))])
+    assert (claim.holds, claim.figure) == (None, "3 of 3 (basic: a log is cut)")
 
 
 def test_a_claim_on_a_run_whose_books_do_not_balance_is_unknown():

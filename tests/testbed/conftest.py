@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,16 @@ def objects() -> set[str]:
 
 def leftovers() -> set[str]:
     """Records of dead runs, and objects with a run's name that belong to no living run."""
-    records = set(STATE.glob("*"))
-    living = {directory.name for directory in records if is_alive(directory)}
-    dead = {directory.name for directory in records} - living
-    return dead | {name for name in objects() if re.match("[a-z]{4}-", name) and name[:4] not in living}
+    # A run may begin or end while we look, in another worker of the tests.
+    before, found, after = _runs(), objects(), _runs()
+    living = {name for runs in (before, after) for name, alive in runs.items() if alive}
+    dead = {name for name, alive in before.items() if not alive} & after.keys() - living
+    return dead | {name for name in found if re.match("[a-z]{4}-", name) and name[:4] not in living}
+
+
+def _runs() -> dict[str, bool]:
+    """The runs that have a record, and whether they live."""
+    return {directory.name: is_alive(directory) for directory in STATE.glob("*")}
 
 
 @pytest.fixture
@@ -61,7 +68,11 @@ def nothing_left_behind():
     """The test leaves no more than it found. Other runs on the machine do not matter."""
     before = leftovers()
     yield
-    assert leftovers() <= before
+    # What another run is just unmaking is not left behind.
+    deadline = time.monotonic() + 10
+    while not (after := leftovers()) <= before and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert after <= before
 
 
 @pytest.fixture(scope="session")

@@ -62,9 +62,10 @@ def test_a_host_that_dies_between_two_datagrams_has_reached_exactly_the_hosts_be
 def test_a_crashed_host_comes_back_with_its_storage_and_delivers_nothing_twice(play):
     run = play(
         vocabulary.Crash(when=Trigger("deliver", host="h3", sequence=2), host="h3"),
-        vocabulary.Restart(at_ms=600, host="h3"),
+        vocabulary.Restart(at_ms=2000, host="h3"),
         vocabulary.Pause(at_ms=100, host="h5"),
         vocabulary.Resume(at_ms=500, host="h5"),
+        settle=3500,
     )
     # Repeated messages may arrive in any order.
     assert sorted(run.delivered("h3")) == [1, 2, 3, 4, 5]
@@ -72,6 +73,33 @@ def test_a_crashed_host_comes_back_with_its_storage_and_delivers_nothing_twice(p
     assert sorted(run.delivered("h5")) == [1, 2, 3, 4, 5]
     assert {fault["fault"] for fault in run.faults} == {"pause", "crash", "resume", "restart"}
     assert run.record["problems"] == []
+
+
+def test_a_source_that_stands_still_broadcasts_everything_when_it_goes_on(play):
+    """A stopped process takes about ten requests; the others wait for it, and keep nothing else from happening."""
+    run = play(
+        vocabulary.Pause(at_ms=0, host="h1"),
+        vocabulary.Crash(at_ms=400, host="h5"),
+        vocabulary.Resume(at_ms=1000, host="h1"),
+        messages=40,
+        interval=20,
+        settle=3000,
+    )
+    assert [fault["fault"] for fault in run.faults] == ["pause", "crash", "resume"]
+    assert run.delivered("h1") == list(range(1, 41))
+    assert sorted(run.delivered("h3")) == list(range(1, 41))
+    assert run.record["problems"] == []
+
+
+def test_what_a_killed_agent_leaves_unread_is_counted(play):
+    run = play(
+        vocabulary.Pause(at_ms=0, host="h3"),
+        vocabulary.Crash(at_ms=500, host="h3"),
+        protocol="best-effort",
+        settle=600,
+    )
+    assert run.delivered("h3") == []
+    assert run.counters["h3"]["refused_unread"] == 5
 
 
 def test_a_host_that_lost_its_storage_delivers_again_and_its_log_tells(play):
@@ -143,11 +171,12 @@ def test_without_a_controller_nobody_reroutes(play):
         vocabulary.LinkDown(at_ms=50, link="s1-s2"),
         vocabulary.ControllerStart(at_ms=800),
         interval=100,
-        settle=4000,
+        settle=12_000,
     )
     started = next(fault["asked_ns"] for fault in run.faults if fault["fault"] == "controller-start")
     pulled = next(fault["applied_ns"] for fault in run.faults if fault["fault"] == "link-down")
-    late = [event["at_ns"] for event in run.events("h3", "deliver") if event["at_ns"] > pulled]
+    sent_late = {event["sequence"] for event in run.events("h1", "broadcast") if pulled < event["at_ns"] < started}
+    late = [event["at_ns"] for event in run.events("h3", "deliver") if event["sequence"] in sent_late]
     assert late
     assert min(late) > started
     assert sorted(run.delivered("h3")) == [1, 2, 3, 4, 5]

@@ -93,12 +93,31 @@ class Lab:
             assert time.monotonic() < deadline, self.do("status")
             time.sleep(0.05)
 
+    def stopped(self):
+        """How it stands when everything that was broadcast is on record and delivered."""
+        self.wait_until(lambda: [self.now(), time.sleep(0.5)][0].broadcasts == self.now().broadcasts)
+        self.wait_until(lambda: all(host.missing == 0 for host in self.now().hosts))
+        return self.now()
+
     def namespace(self, host):
         return f"{self.directory.name}-{host}"
 
-    def ping(self, source, target_address, count):
+    def ping(self, source, target_address, count, wait_s="1"):
         """How many echo requests came back."""
-        command = ["ip", "netns", "exec", self.namespace(source), "ping", "-q", "-A", "-c", str(count), "-W", "1", target_address]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            self.namespace(source),
+            "ping",
+            "-q",
+            "-A",
+            "-c",
+            str(count),
+            "-W",
+            wait_s,
+            target_address,
+        ]
         shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return int(re.search(r"(\d+) received", shown)[1])
 
@@ -168,12 +187,12 @@ def test_every_action_is_written_down_when_it_is_done_as_asked_applied_and_obser
 
 
 def test_a_share_of_packets_is_lost_and_then_none(lab):
-    """Of 2,000 packets one way, 10 % are 200 with a standard deviation of 13.4."""
+    """Of 2,000 packets one way, 10 % are 200 with a standard deviation of 13.4. Five of them are exceeded once in two million times."""
     lab.do("lose s1->s2 10%")
     lost = 2000 - lab.ping("h1", "10.0.0.3", 2000)
-    assert abs(lost - 200) <= 3 * 13.4
+    assert abs(lost - 200) <= 5 * 13.4
     lab.do("lose s1->s2 0%")
-    assert lab.ping("h1", "10.0.0.3", 1000) == 1000
+    assert lab.ping("h1", "10.0.0.3", 1000, wait_s="20") == 1000
 
 
 def test_one_way_loss_is_one_way(lab):
@@ -197,7 +216,7 @@ def test_a_link_flaps(lab):
 def test_a_partition_pulls_the_links_between_the_sides(lab):
     assert lab.do("partition s1 | s2,s3") == "link-down s1-s2: s1 down; s2 down\nlink-down s3-s1: s3 down; s1 down"
     lab.wait_until(lambda: lab.host("h3").missing > 0)
-    assert lab.host("h2").missing <= 1
+    lab.wait_until(lambda: lab.host("h2").missing <= 1)
     lab.do("healall")
     lab.wait_until(lambda: lab.host("h3").missing == 0)
 
@@ -217,8 +236,7 @@ def test_hosts_crash_restart_pause_and_resume(lab):
 
 def test_a_host_broadcasts_by_hand_and_the_stream_stops_and_goes_on(lab):
     lab.do("stream off")
-    lab.wait_until(lambda: all(host.missing == 0 for host in lab.now().hosts))
-    before = lab.now().broadcasts
+    before = lab.stopped().broadcasts
     lab.do("broadcast h5 hello there")
     lab.wait_until(lambda: lab.now().broadcasts.get("h5", 0) == before.get("h5", 0) + 1)
     assert lab.now().broadcasts["h1"] == before["h1"]
@@ -228,12 +246,12 @@ def test_a_host_broadcasts_by_hand_and_the_stream_stops_and_goes_on(lab):
 
 
 def test_the_tree_shows_who_leads_and_who_is_apart(lab):
-    lab.wait_until(lambda: all(host.parents.get("h1") for host in lab.now().hosts if host.host != "h1"))
-    shown = lab.do("tree h1")
-    assert shown.startswith("h1, the source")
-    assert shown.count("leads its cluster") == 2
-    assert all(f"h{number}" in shown for number in range(1, 7))
-    assert "apart" not in shown
+    def is_whole(shown):
+        everybody = all(f"h{number}" in shown for number in range(1, 7))
+        return everybody and shown.count("leads its cluster") == 2 and "apart" not in shown
+
+    lab.wait_until(lambda: is_whole(lab.do("tree h1")))
+    assert lab.do("tree h1").startswith("h1, the source")
 
 
 def test_costs_are_those_of_the_captures_so_far(lab):
@@ -326,7 +344,7 @@ def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_reco
     """The last test of this module: it ends the network."""
     lab.do("healall")
     lab.do("stream off")
-    before = lab.now()
+    before = lab.stopped()
     lab.terminal.type("exit\n")
     status = lab.terminal.process.wait(timeout=240)
     summary = json.loads((lab.results / "cluster-tree" / "summary.json").read_text())

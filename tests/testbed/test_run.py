@@ -11,6 +11,8 @@ from tests.testbed.conftest import castbed, start_castbed
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
 
+# Nothing is sent again however the machine stalls.
+PATIENT = ("--set", "basic.retry_ms=10000", "--set", "basic.longest_retry_ms=10000")
 QUICK = ("--set", "messages=10", "--set", "interval=20ms", "--set", "settle=600ms")
 
 
@@ -24,7 +26,7 @@ def demo(tmp_path_factory):
     """The network of the demo, four clusters of three hosts, with the protocols whose counts are exact."""
     out = tmp_path_factory.mktemp("demo") / "out"
     # Packing is off, so that counts are exact however the machine stalls: two acknowledgements could leave together.
-    protocols = ("--protocol", "best-effort", "--set", "best-effort.links=none", "--protocol", "basic")
+    protocols = ("--protocol", "best-effort", "--set", "best-effort.links=none", "--protocol", "basic", *PATIENT)
     done = castbed("run", "clusters", "--json", "--out", str(out), "--pack", "off", *protocols, *QUICK)
     assert done.returncode == 0, done.stderr
     return out, summaries(done)
