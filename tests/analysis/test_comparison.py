@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from analysis import plots
 from analysis.books import LinkCost, balance
 from analysis.comparison import compared, comparison_tables, difference_lines, method_lines
 from analysis.errors import AnalysisError
@@ -160,3 +161,12 @@ def test_the_tables_fit_a_terminal_of_80_columns(ten):
     assert "15.50" in text
     assert "holds" in text
     assert "…" not in text
+
+
+def test_repeats_that_are_all_the_same_can_be_drawn(run):
+    """The parts of 3.2 add up to a little less: an error bar cannot point inwards."""
+    same = [run(seed=seed, cost=3.2).summary for seed in range(1, 7)]
+    parts = {"expensive_data_packets_per_message": 0.17, "expensive_repair_packets_per_message": 3.03}
+    drawn = [replace(summary, cost=replace(summary.cost, expensive_control_packets_per_message=0.0, **parts)) for summary in same]
+    for repeats in (2, 6):
+        assert plots.cost_figure({"basic": drawn[:repeats]})

@@ -1,5 +1,6 @@
 """Intervals and tests against values worked out by hand, from tables, and by counting every split."""
 
+import random
 from itertools import combinations
 from math import comb
 from statistics import median
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import statistics
 from analysis.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value
 
 FEW = st.lists(st.integers(0, 4), min_size=1, max_size=5)
@@ -91,3 +93,24 @@ def test_holms_correction_as_in_the_textbook():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+@pytest.mark.parametrize("repeats", range(2, 9))
+@pytest.mark.parametrize("value", [7.99, 0.1, 3.2, 1 / 3])
+def test_the_interval_of_equal_values_is_that_value(repeats, value):
+    found = estimate([value] * repeats)
+    assert found.low <= found.median == value <= found.high
+    assert found.high - found.low < 1e-9
+
+
+def test_many_runs_are_compared_by_the_normal_distribution_which_is_then_as_good(monkeypatch):
+    generator = random.Random(1)
+    one, other = ([round(generator.gauss(mean, 1), 1) for _ in range(40)] for mean in (0.0, 0.4))
+    exact = p_value(one, other)
+    monkeypatch.setattr(statistics, "MOST_EXACT", 2)
+    assert p_value(one, other) == pytest.approx(exact, rel=0.1)
+    assert p_value([1.0, 1.0], [1.0]) == 1.0
+
+
+def test_a_thousand_repeats_have_an_interval():
+    assert estimate([float(value) for value in range(2000)]).low > 900

@@ -148,3 +148,11 @@ def test_a_promise_that_is_not_known_is_a_sentence(tmp_path: Path):
     (directory / "run.json").write_text(text.replace('"validity"', '"world peace"'))
     with pytest.raises(AnalysisError, match=r"run.json is not what a run writes: Invalid enum value 'world peace'"):
         check_run(directory)
+
+
+def test_a_source_that_counts_anew_leaves_the_verdict_unknown(tmp_path):
+    maker = honest()
+    maker.events["h1"].append(msgspec.structs.replace(maker.events["h1"][0], at_ns=START_NS + 10**9))
+    judgement = check_run(written(maker, tmp_path / "run"))
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reasons[0] == "h1 has broadcast two messages with number 1, which cannot be told apart"

@@ -155,9 +155,21 @@ def test_small_files_are_packed_and_partitions_are_about_equal(tmp_path):
     for number in range(40):
         paths.append(str(tmp_path / f"{number}.pcap"))
         (tmp_path / f"{number}.pcap").write_bytes(making.classic([(START_NS, bytes(1000))] * 10))
-    assert len(plan(paths, 2)) == 1
+    assert [len(partition) for partition in plan(paths[:10], 2)] == [10]
     packed = plan(paths, 4, least_bytes=1)
     assert [len(partition) for partition in packed] == [10, 10, 10, 10]
     assert [part.path for partition in packed for part in partition] == paths
     assert plan([str(tmp_path / "none.pcap")], 2) == [(Part(str(tmp_path / "none.pcap")),)]
     assert LEAST_BYTES > captures.LONGEST_PACKET
+
+
+def test_a_block_without_a_packet_that_claims_more_than_there_is_is_told(tmp_path):
+    """One that is longer than a window is passed over, and leads beyond the end here."""
+    damaged = making.block(0xBAD, bytes(64))
+    damaged = damaged[:4] + (1 << 30).to_bytes(4, "little") + damaged[8:]
+    packets = b"".join(making.enhanced(number, PACKET) for number in range(200))
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(making.section() + making.interface() + packets + damaged + packets)
+    found, report = rows(Part(str(path)))
+    assert len(found) == 200
+    assert report.problems == ("ends in the middle of a block",)
