@@ -13,7 +13,7 @@ from analysis.books import FOREIGN
 from analysis.errors import AnalysisError
 from analysis.findings import Verdict
 from analysis.groups import Group
-from analysis.statistics import METHODS, SIGNIFICANCE, Estimate, estimate, holm, least_p_value, p_value
+from analysis.statistics import METHODS, MOST_EXACT, SIGNIFICANCE, Estimate, estimate, holm, least_p_value, p_value
 from analysis.summary import Summary
 from analysis.verdicts import STYLES, percent
 
@@ -222,7 +222,8 @@ def method_lines(found: Comparison) -> Iterator[str]:
     """How differences were tested; nothing where none could be."""
     if any(difference.shown is not None for difference in found.differences):
         yield (
-            f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test, with Holm's correction over the groups "
+            f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test (its normal approximation from "
+            f"{MOST_EXACT} runs on), with Holm's correction over the groups "
             f"for each figure; below {SIGNIFICANCE:g} a difference is shown."
         )
 

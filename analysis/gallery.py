@@ -58,7 +58,8 @@ def cost_caption(several: bool) -> str:
     """What to see in the plot of the costs."""
     told = (
         "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they "
-        "carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted."
+        "carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted. It is that of messages one by one; "
+        "some that share a packet can cost less."
     )
     repeats = " Bars are medians over repeats, split as in the run in the middle; whiskers are 95 % confidence intervals."
     return told + (repeats if several else "")
