@@ -88,6 +88,8 @@ EVENTS: Final = pa.schema(
 _BATCH: Final = 200_000
 _TASK: Final = pa.schema([("task", pa.int32())])
 _ETHERNET_HEADER: Final = 14
+# Numbers have no dictionary: to look for one takes as long as all the rest of the writing.
+_TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
 _READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
@@ -168,7 +170,7 @@ def _empty_table(directory: Path) -> Path:
 def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
     """Writes a file of a run's packets table. Readers see it when it is whole."""
     name = f"part-{task}.parquet"
-    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy") as writer:
+    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy", use_dictionary=_TEXTS) as writer:
         yield writer
     (place / f".{name}").replace(place / name)
 

@@ -41,6 +41,8 @@ QUIET_S = 0.3
 WATCH_S = 0.005
 # How often it is looked whether everything still runs: each look asks the kernel about every tcpdump.
 LOOK_S = 0.25
+# What the clock may be off between two readings.
+STEP_NS = 1_000_000
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
 
@@ -147,7 +149,7 @@ def _measure(
 ) -> _Measured:
     """Let the agents broadcast, let it settle, and close the books."""
     agents, captures, injector = stage.agents, stage.captures, stage.injector
-    started_ns = time.time_ns()
+    started_ns, clock_ns = time.time_ns(), _clock_ns()
     play(stage, progress)
     progress("waiting until nothing is in flight")
     undone = [*never_fired(injector.unfired()), *(_came_too_late(fault) for fault in injector.pending())]
@@ -161,7 +163,19 @@ def _measure(
     ended_ns, captured = time.time_ns(), captures.stop()
     drops = _drops_since(stage.emulation, drops_before, injector.dropped)
     stage.notice()
+    if abs(stepped_ns := _clock_ns() - clock_ns) > STEP_NS:
+        undone.append(
+            f"the machine's clock was set by {stepped_ns / 1e6:+.1f} ms during the run, so its times cannot be compared"
+        )
     return _Measured(started_ns, ended_ns, counters, captured, drops, (*stage.problems, *misshapen, *undone))
+
+
+def _clock_ns() -> int:
+    """What the clock of all records is ahead of one that is never set; the same at any time, unless somebody sets the former."""
+    readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(10)]
+    # Of several, the one in which the machine did nothing else.
+    before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return now - (before + after) // 2
 
 
 def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
