@@ -165,8 +165,10 @@ def _scenario(page: Page) -> Html:
         element("p", element("strong", name), ": " + page.about[name] if name in page.about else "")
         for name in dict.fromkeys(run.input.run.scenario for run in page.runs)
     ]
-    networks = {run.network.name: run.network for run in page.runs}
-    facts = [_network_row(network) for network in networks.values()]
+    networks: dict[str, list[Network]] = {}
+    for run in page.runs:
+        networks.setdefault(run.network.name, []).append(run.network)
+    facts = [_network_row(same) for same in networks.values()]
     headings: list[Content] = [
         "network",
         "hosts",
@@ -180,9 +182,12 @@ def _scenario(page: Page) -> Html:
     return html.join(*told, *map(_figure, page.networks), html.table(headings, facts), _workload(page))
 
 
-def _network_row(network: Network) -> list[Content]:
+def _network_row(same: Sequence[Network]) -> list[Content]:
+    """What is to be said of networks of one name, which may differ in what their links are like."""
+    network = same[0]
     expensive = [link for link in network.links if link.expensive]
-    told = "; ".join(sorted({described(link, Link(link.a, link.b)) for link in expensive} - {""}))
+    links = {link for each in same for link in each.links if link.expensive}
+    told = "; or ".join(sorted({described(link, Link(link.a, link.b)) for link in links} - {""}))
     numbers = (
         len(network.hosts),
         len(network.clusters),
