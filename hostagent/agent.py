@@ -233,7 +233,10 @@ class Agent(Environment):
             case Broadcast(payload=payload):
                 self._broadcast(payload)
             case Hush():
+                # The last sample is of this moment: from now on it is not the protocol that is quiet.
                 self._hushed = True
+                self._sampler.cancel()
+                self._sample()
                 self._sample()
             case SetClock(offset_s=offset_s, rate=rate):
                 self._clock_set_s, self._clock_offset_s, self._clock_rate = time.time(), offset_s, rate

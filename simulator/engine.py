@@ -75,14 +75,14 @@ def simulate(
             host = world.hosts[source]
             world.after(round(heal_for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
         world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
+    _sample_hosts(world)
+    outcome.ended_ns = world.now_ns
     if crossings:
         # Whoever holds packets against counters needs both to be complete.
         world.settle()
-    _sample_hosts(world)
     for host in world.hosts.values():
         if host.alive and not host.paused:
             world.log(host, "stop")
-    outcome.ended_ns = world.now_ns
     return outcome
 
 
@@ -112,6 +112,6 @@ def _sample(world: World, every_ns: int) -> None:
 
 def _sample_hosts(world: World) -> None:
     for host in world.hosts.values():
-        if host.alive and not host.paused:
+        if host.alive and not host.paused and not host.hushed:
             world.log(host, "sample", details={"sent": host.counters["sent"], "items": retained_items(host.core)})
     world.notify()

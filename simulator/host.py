@@ -45,7 +45,7 @@ class SimulatedHost(Environment):
         self._offset_ns, self._rate, self._set_ns = 0, 1.0, 0
         self._packet = 0
         self._packer = Packer(pack_ms)
-        self._hushed = False
+        self.hushed = False
         self._alarm_ns: int | None = None
         self._outbox: deque[Datagram] = deque()
         self._timers: dict[str, int] = {}
@@ -100,7 +100,7 @@ class SimulatedHost(Environment):
 
     def hush(self) -> None:
         """Send nothing more; what arrives is still taken, also by a host that stood still until now."""
-        self._hushed = True
+        self.hushed = True
         self.resume()
 
     def set_clock(self, offset_ns: int, rate: float) -> None:
@@ -177,7 +177,7 @@ class SimulatedHost(Environment):
     def _leave(self) -> None:
         """Let the datagrams that are due leave, one by one; a trigger may crash or pause the host before each."""
         self._world.notify()
-        if self._hushed:
+        if self.hushed:
             self._packer.clear()
             self._outbox.clear()
         if self.paused:

@@ -154,13 +154,15 @@ def _measure(
     progress("waiting until nothing is in flight")
     undone = [*never_fired(injector.unfired()), *(_came_too_late(fault) for fault in injector.pending())]
     injector.heal_everything()
+    # What comes after this is not time that the protocol had.
+    ended_ns = time.time_ns()
     agents.hush()
     _wait_until_quiet(stage)
     # One that was held up has more to count.
     agents.stop()
     counters = agents.counters()
     misshapen = _misshapen(stage.emulation, injector)
-    ended_ns, captured = time.time_ns(), captures.stop()
+    captured = captures.stop()
     drops = _drops_since(stage.emulation, drops_before, injector.dropped)
     stage.notice()
     if abs(stepped_ns := _clock_ns() - clock_ns) > STEP_NS:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
 
 # Nothing is sent again however the machine stalls.
 PATIENT = ("--set", "basic.retry_ms=10000", "--set", "basic.longest_retry_ms=10000")
-QUICK = ("--set", "messages=10", "--set", "interval=20ms", "--set", "settle=600ms")
+QUICK = ("--set", "messages=10", "--set", "interval=20ms", "--set", "settle=1500ms")
 
 
 def summaries(done):
