@@ -156,14 +156,19 @@ def shape(plan: Plan) -> None:
 
 
 def read_back(plan: Plan, asked: Mapping[tuple[str, str], Link]) -> None:
-    """Stop with a sentence unless every direction, by (from, to), is shaped as its link asks."""
+    """Stop with a sentence unless every direction, by (from, to), is shaped as its link asks; also if that is not at all.
+
+    Only hosts whose link asks for nothing are not looked at: that would be a command for each.
+    """
     observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for (source, target), link in asked.items():
         end = plan.end(source, target)
-        if is_shaped(link):
-            if end.namespace not in observed:
-                observed[end.namespace] = _read_qdiscs(end.namespace)
-            verify(link, end, observed[end.namespace].get(end.interface, []), _read_loss(link, end))
+        if end.namespace and not is_shaped(link):
+            continue
+        if end.namespace not in observed:
+            observed[end.namespace] = _read_qdiscs(end.namespace)
+        qdiscs = observed[end.namespace].get(end.interface, [])
+        verify(link, end, qdiscs, _read_loss(end, qdiscs))
 
 
 def reshape(before: Link, link: Link, end: End) -> None:
@@ -175,7 +180,8 @@ def reshape(before: Link, link: Link, end: End) -> None:
     if "clsact" in present:
         removals.append(f"qdisc del dev {end.interface} clsact")
     tc([*removals, *orders(link, end.interface)], end.namespace)
-    verify(link, end, _read_qdiscs(end.namespace).get(end.interface, []), _read_loss(link, end))
+    qdiscs = _read_qdiscs(end.namespace).get(end.interface, [])
+    verify(link, end, qdiscs, _read_loss(end, qdiscs))
 
 
 def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> None:
@@ -259,9 +265,9 @@ def _read_qdiscs(namespace: str) -> dict[str, list[dict[str, Any]]]:
     return table
 
 
-def _read_loss(link: Link, end: End) -> int:
+def _read_loss(end: End, qdiscs: list[dict[str, Any]]) -> int:
     """The loss in force on an interface, in 2^32ths."""
-    if not link.loss:
+    if all(qdisc["kind"] != "clsact" for qdisc in qdiscs):
         return 0
     for shown in _read_filters(end, _LOSS):
         program = shown.get("options", {}).get("bytecode", {}).get("insns", [])

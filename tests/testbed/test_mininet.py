@@ -9,8 +9,10 @@ import pytest
 from mininet import log as mininet_log
 from mininet.cli import CLI
 
-from testbed import record
+from testbed import record, shell
 from testbed.emulation import emulate
+from testbed.errors import CannotRun
+from testbed.shaping import is_shaped, loss_program, read_back
 from topologies import clusters, grid
 
 pytestmark = pytest.mark.root
@@ -54,6 +56,23 @@ def test_a_host_runs_commands_in_its_own_namespace(emulation):
     assert host.IP() == "10.0.0.1"
     assert "10.0.0.1/8" in host.cmd("ip -brief address show h1-eth0")
     assert ", 0% packet loss" in host.cmd(f"ping -c 1 -W 20 {emulation.net['h4'].IP()}")
+
+
+@pytest.mark.parametrize(
+    "foreign", [["root tbf rate 1mbit burst 10kb limit 10kb"], ["clsact", f"egress prio 1 bpf da bytecode '{loss_program(0.5)}'"]]
+)
+def test_what_nobody_asked_for_is_found(emulation, foreign):
+    plan, link = emulation.plan, next(link for link in emulation.network.links if not is_shaped(link))
+    asked = {(end.node, link.other(end.node)): link for end in plan.ends(link)}
+    device = next(end.interface for end in plan.ends(link) if not end.namespace)
+    qdisc, *filters = foreign
+    shell.tc([f"qdisc add dev {device} {qdisc}", *(f"filter add dev {device} {each}" for each in filters)])
+    try:
+        with pytest.raises(CannotRun, match=r"the kernel shows (bandwidth|loss)"):
+            read_back(plan, asked)
+    finally:
+        shell.tc([f"qdisc del dev {device} {qdisc.split()[0]}"])
+    read_back(plan, asked)
 
 
 def test_a_shell_is_started_when_it_is_first_used(machine, tmp_path):
