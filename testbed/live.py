@@ -11,8 +11,9 @@ from typing import Self
 
 import msgspec
 
+from hostagent.protocols import PROTOCOLS
 from scenarios import Broadcast, Scenario
-from scenarios.faults import AnyFault, FaultError, check, name_of
+from scenarios.faults import AnyFault, DropMessage, DuplicateMessage, FaultError, check, name_of
 from scenarios.scenario import payload_of
 from testbed import verbs
 from testbed.faults import refuse_impossible
@@ -82,6 +83,7 @@ class Live:
     def inject(self, fault: AnyFault) -> str:
         """Inject a fault now; what the machine shows of it."""
         check([fault], self.network, timed=False)
+        self._check_kind(fault)
         refuse_impossible((fault,), self._stage.machine)
         self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
         try:
@@ -90,6 +92,12 @@ class Live:
             self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} failed half-way: {failure}")
             raise
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
+
+    def _check_kind(self, fault: AnyFault) -> None:
+        protocol = self._stage.task.protocol
+        kinds = [message.__name__ for message in PROTOCOLS[protocol].messages]
+        if isinstance(fault, DropMessage | DuplicateMessage) and fault.kind not in kinds:
+            raise FaultError(f"{protocol} has no messages of kind {fault.kind!r}: there are {', '.join(kinds)}")
 
     def broadcast(self, host: str, payload: bytes) -> None:
         """Have a host broadcast."""
