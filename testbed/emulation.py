@@ -59,6 +59,8 @@ def emulate(network: Network, machine: Machine, private: Path, log: Path, progre
         make_hosts_and_links(plan)
         # The controller has had that long to start.
         progress("making the switches")
+        if plan.kernel_datapath:
+            vswitch.wait_until_it_counts()
         make_switches(plan, controller.port)
         progress("shaping the links and reading them back")
         shaping.shape(plan)

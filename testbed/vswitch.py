@@ -1,6 +1,7 @@
 """Open vSwitch as this machine runs it: a run's bridges are its own, but the daemon is everybody's, and may die during a run."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,17 @@ from testbed.shell import ip, run
 
 # How long the daemon may take to do what it is asked for. Without a limit, `ovs-vsctl` waits for a dead daemon for ever.
 PATIENCE_S = 60
+# How long a machine must have been up for Open vSwitch to see its processors.
+COUNTS_S = 10.5
+
+
+def wait_until_it_counts() -> None:
+    """Wait if the machine has just started.
+
+    Open vSwitch 3.1 counts no processors before the machine has been up for ten seconds, and a kernel datapath that is made by then gets
+    no thread for packets that it does not know yet: it drops every one of them.
+    """
+    time.sleep(max(0.0, COUNTS_S - time.monotonic()))
 
 
 def control(orders: Sequence[str], patience_s: float = PATIENCE_S) -> None:
