@@ -177,10 +177,8 @@ def _fates(found: Journeys, names: pa.Array, disturbed: Sequence[tuple[int, int]
     starts, ends = np.array(disturbed, np.int64).reshape(-1, 2).T
     interval = np.searchsorted(starts, found.last_ns, side="right") - 1
     is_disturbed = (interval >= 0) & (found.last_ns <= np.append(ends, 0)[interval])
-    fate = np.ravel_multi_index(
-        (found.gap, found.repeated, found.wrong_bit, is_disturbed, found.vanished_at + 1),
-        (2, 2, 2, 2, len(names) + 1),
-    ) if len(found.packet) else np.empty(0, np.int64)  # fmt: skip
+    parts = (found.gap, found.repeated, found.wrong_bit, is_disturbed, found.vanished_at + 1)
+    fate = np.ravel_multi_index(parts, (2, 2, 2, 2, len(names) + 1))
     _, example, count = np.unique(fate, return_index=True, return_counts=True)
     return pa.table(
         {
