@@ -31,7 +31,7 @@ from hostagent.storage import Storage
 MOST_PER_WAKE_UP: Final = 256
 # Room for bursts while the process waits for a core: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
 RECEIVE_BUFFER: Final = 4 << 20
-SAMPLE_S: Final = 1.0
+SAMPLE_S: Final = 0.5
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
 # A key that no core uses: the number of the last message broadcast here.
 _LAST_BROADCAST: Final = "agent/last broadcast"
@@ -237,7 +237,6 @@ class Agent(Environment):
                 self._hushed = True
                 self._sampler.cancel()
                 self._sample()
-                self._sample()
             case SetClock(offset_s=offset_s, rate=rate):
                 self._clock_set_s, self._clock_offset_s, self._clock_rate = time.time(), offset_s, rate
             case AtDoor() as request:
@@ -269,7 +268,7 @@ class Agent(Environment):
         self._finish_wake_up()
 
     def _on_sample(self) -> None:
-        """Say once a second how much was sent and how much is kept."""
+        """Say twice a second how much was sent and how much is kept."""
         self._sample()
         self._storage.commit()
         self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)

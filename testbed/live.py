@@ -24,6 +24,8 @@ from topologies import Link, Network
 
 # How long a verb may have to wait for the watch.
 TICK_S = 0.02
+# Two samples of each agent tell whether it has come to rest.
+REST_S = 1.2
 
 
 class Live:
@@ -65,8 +67,10 @@ class Live:
         self._over.wait(seconds)
 
     def settle(self, most_s: float) -> None:
-        """Broadcast no more, and wait until every host that runs has everything; for so long at the most."""
+        """Broadcast no more, and wait until every host that runs has everything, for so long at the most, and is seen at rest."""
         self.stream(0.0)
+        if self._over.wait(REST_S):
+            return
         deadline = time.monotonic() + most_s
         while any(host.missing for host in self.snapshot().hosts if host.state == "up") and time.monotonic() < deadline:
             if self._over.wait(0.2):

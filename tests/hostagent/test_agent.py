@@ -1,13 +1,16 @@
 """Agents in network namespaces: real sockets, real processes, real deaths."""
 
+import itertools
 import os
 import resource
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from hostagent.agent import SAMPLE_S
 from hostagent.control import Hush, Stop
 from hostagent.namespace import die_with_parent
 from hostagent.protocols.basic import Basic
@@ -96,6 +99,20 @@ def test_a_hushed_agent_sends_nothing_more_and_goes_on_counting(launch, stranger
     assert agents.report("died", "h1") == "0"
     assert agents.counters("h1")["sent_data"] == 2
     assert agents.counters("h1")["sent_control"] == 0
+
+
+def test_a_hushed_agent_is_sampled_once_more_and_then_not(launch):
+    """A second sample of the same moment, or one of enforced silence, would say that it had come to rest."""
+    agents = launch()
+    agents.start("h1")
+    agents.until(lambda: len(agents.events("h1", "sample")) == 2)
+    agents.ask("h1", Hush())
+    agents.until(lambda: len(agents.events("h1", "sample")) > 2)
+    time.sleep(3 * SAMPLE_S)
+    taken_ns = [event.at_ns for event in agents.events("h1", "sample")]
+    assert len(taken_ns) <= 4
+    # Only the last is out of turn.
+    assert sum(later - earlier < SAMPLE_S * 0.9e9 for earlier, later in itertools.pairwise(taken_ns)) <= 1
 
 
 def test_an_agent_asked_to_stop_logs_it_last_and_exits_well(launch):
