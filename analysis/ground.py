@@ -178,7 +178,7 @@ def _blocks_with(network: Network, believed: frozenset[str], blind: set[str]) ->
     if not blind:
         return set()
     # Imported here: networkx takes long to import, and most runs have no such link.
-    import networkx as nx  # noqa: PLC0415
+    import networkx as nx  # noqa: PLC0415 - takes long to import
 
     name_of = {frozenset((link.a, link.b)): link.name for link in network.links if link.name in believed}
     graph = nx.Graph(list(map(tuple, name_of)))

@@ -191,7 +191,7 @@ def dpkt_peer(path: Path) -> float:
 def scapy_peer(path: Path) -> float:
     """Packets per second."""
     from scapy.layers.inet import IP, UDP  # noqa: PLC0415 - takes a second to import
-    from scapy.utils import PcapReader  # noqa: PLC0415
+    from scapy.utils import PcapReader  # noqa: PLC0415 - the same
 
     count, begin = 0, time.perf_counter()
     with PcapReader(str(path)) as packets:

@@ -43,8 +43,8 @@ def draw(
     runs = [run for group in groups for run in group.runs]
     with progress("compare") as show:
         # Only now: matplotlib takes long to import.
-        from analysis import gallery, report  # noqa: PLC0415
-        from analysis.space_time import parse_message  # noqa: PLC0415
+        from analysis import gallery, report  # noqa: PLC0415 - imports matplotlib
+        from analysis.space_time import parse_message  # noqa: PLC0415 - imports matplotlib
 
         chosen = parse_message(message) if message else None
         pictures = gallery.compare(groups, found, out / "plots", chosen, show)

@@ -62,7 +62,7 @@ def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable
     with Live(stage, name) as live, remote.serve(live, private), shown.paused():
         if lasts_ms is None:
             # Only now: importing it starts readline, which prints to terminals.
-            from testbed.cli import LiveCLI  # noqa: PLC0415
+            from testbed.cli import LiveCLI  # noqa: PLC0415 - starts readline
 
             LiveCLI(stage.emulation.net, live)
         else:

@@ -102,7 +102,7 @@ def check(arguments: Namespace) -> int:
 def tree(arguments: Namespace) -> int:
     """The tree that a run's hosts formed: who led whom and when, how long it took, and pictures. Needs no root and no Spark."""
     # Only now: it draws, and matplotlib takes long to import.
-    from analysis import trees  # noqa: PLC0415
+    from analysis import trees  # noqa: PLC0415 - imports matplotlib
 
     found = {}
     runs = [(directory, run, history_of(run)) for directory in runs_in([opened(arguments.run)]) for run in [load(directory)]]

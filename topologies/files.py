@@ -131,7 +131,7 @@ def _lines(brackets: str, items: Iterable[str], indent: str = "  ") -> str:
 
 def _load_graphml(path: Path) -> Network:
     # Imported here: networkx takes longer to import than everything else that a run needs of a network.
-    import networkx as nx  # noqa: PLC0415
+    import networkx as nx  # noqa: PLC0415 - takes long to import
 
     try:
         graph = nx.read_graphml(path)

@@ -101,7 +101,7 @@ def _spread(switches: Mapping[str, Place], apart: float) -> dict[str, Place]:
 
 def _force_directed(network: Network) -> dict[str, Place]:
     # Imported here: networkx takes longer to import than everything else that a run needs of a network.
-    import networkx as nx  # noqa: PLC0415
+    import networkx as nx  # noqa: PLC0415 - takes long to import
 
     graph = nx.Graph()
     graph.add_nodes_from(network.switches)

@@ -42,7 +42,7 @@ NO_PARENT = ""
 BROKEN = {
     "a member has no parent": ({"h2": NO_PARENT}, ["h2 has no parent", "h1 and h2 both lead the cluster h1 and h2"]),
     "a leader has no parent": ({"h6": NO_PARENT}, ["h6 has no parent"]),
-    "the source has a parent": ({"h1": "h6"}, ["h1 is the source, but a child of h6", "h1 is a child of h6 is a child of h4 is a child of h3 is a child of h1, in a circle"]),  # noqa: E501
+    "the source has a parent": ({"h1": "h6"}, ["h1 is the source, but a child of h6", "h1 is a child of h6 is a child of h4 is a child of h3 is a child of h1, in a circle"]),  # noqa: E501 - a row of a table
     "two leaders": ({"h4": "h2"}, ["h3 and h4 both lead the cluster h3, h4 and h5"]),
     "all lead": ({"h4": "h2", "h5": "h6"}, ["h3, h4 and h5 all lead the cluster h3, h4 and h5"]),
     "a grandchild in the cluster": ({"h5": "h4"}, ["h5 is a child of h4, but h3 leads their cluster"]),

@@ -12,7 +12,7 @@ class Unpromising(Core):
     """Promises nothing."""
 
     @classmethod
-    def promise(cls, parameters, hosts):  # noqa: ARG003
+    def promise(cls, parameters, hosts):  # noqa: ARG003 - a core has it so
         return Promise(guarantees=(), patience_ms=0.0, retained=0)
 
 
@@ -23,7 +23,7 @@ class Recorder(Unpromising):
     number = 200
     messages = (Copy,)
 
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:  # noqa: ARG002
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:  # noqa: ARG002 - a core has it so
         for line in payload.decode().splitlines():
             match line.split():
                 case ["timer", name, after]:
@@ -48,7 +48,7 @@ class Crasher(Unpromising):
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """Nobody asks."""
 
-    def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - a core has it so
         self.env.store("half", 1)
         self.env.trace("half")
         raise RuntimeError(f"cannot stand {message.sequence}")

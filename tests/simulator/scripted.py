@@ -30,7 +30,7 @@ class Scripted(Core):
     messages = (Copy, Letter)
 
     @classmethod
-    def promise(cls, parameters, hosts):  # noqa: ARG003
+    def promise(cls, parameters, hosts):  # noqa: ARG003 - a core has it so
         return Promise(guarantees=(), patience_ms=0.0, retained=0)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ class Relay(Scripted):
     def on_broadcast(self, sequence, payload):
         self.pass_on(Copy(0, self.env.host, sequence, payload))
 
-    def on_message(self, sender, message, expensive):  # noqa: ARG002
+    def on_message(self, sender, message, expensive):  # noqa: ARG002 - a core has it so
         self.env.deliver(message.origin, message.sequence, message.payload)
         self.pass_on(message)
 
