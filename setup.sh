@@ -211,7 +211,7 @@ install_python_packages() {
 archive_classes() {
     is_up_to_date && return
     begin "archive of Spark's classes, for a quick start"
-    logged env PYTHONPATH="$root" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 "$venv/bin/python" -m analysis.archive \
+    logged env PYTHONPATH="$root" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 "$venv/bin/python" -m analysis.class_archive \
         || say "the archive could not be made; Spark will start slower"
 }
 

@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from analysis.ground import timeline
-from analysis.inputs import RunInput
-from analysis.results import Capture, Fault
+from analysis.judging.network_state import timeline
+from runfiles.format import Capture, Fault
+from runfiles.reading import RunInput
 from topologies.network import Network
 
 # Packets under way when a link fails, and those sent before the controller has re-routed them, are lost to the failure. The longest
@@ -63,7 +63,7 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journeys(msgspec.Struct, frozen=True, kw_only=True):
-    """How many packets had the same fate, as told by `analysis.journeys`, and one of them as an example.
+    """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
 
     `disturbed`: it was last seen while a link was down or routes were changing.
     """

@@ -15,21 +15,22 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis import plots, tables
 from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances, merged
-from analysis.claims import Sweep
-from analysis.errors import AnalysisError
-from analysis.fault_plots import delays_over_time_figure
-from analysis.history import History
-from analysis.history import make as make_history
-from analysis.inputs import RunInput, load
-from analysis.journeys import count_journeys
-from analysis.parents import sources
-from analysis.scan import scan_events, scan_packets
-from analysis.small_tables import small_tables
+from analysis.figures.claims import Sweep
+from analysis.figures.summary import Delays, Summary, summarise, write_summary
+from analysis.judging.history import History
+from analysis.judging.history import make as make_history
+from analysis.judging.parents import sources
+from analysis.pictures import plots
+from analysis.pictures.fault_plots import delays_over_time_figure
+from analysis.pictures.trees import tree_figure, tree_name
 from analysis.spark import SPARK_ERRORS, reason
-from analysis.summary import Delays, Summary, summarise, write_summary
-from analysis.trees import tree_figure, tree_name
+from analysis.tables import deliveries as tables
+from analysis.tables.journeys import count_journeys
+from analysis.tables.scan import scan_events, scan_packets
+from analysis.tables.small import small_tables
+from runfiles.errors import AnalysisError
+from runfiles.reading import RunInput, load
 
 Progress = Callable[[str], None]
 

@@ -9,13 +9,13 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # Py4J has n
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.errors import AnalysisError
+from runfiles.errors import AnalysisError
 
 # The jobs are short: the JVM's quick compiler and simplest collector start sooner, and the full ones would never pay off.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HERE = Path(__file__).parent
 ARCHIVE = Path(sys.prefix) / "castbed-spark.jsa"
-"""Spark's classes as the JVM has them in memory; made by `analysis.archive`."""
+"""Spark's classes as the JVM has them in memory; made by `analysis.class_archive`."""
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises for whatever went wrong in it."""
 

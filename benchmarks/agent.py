@@ -31,16 +31,16 @@ import msgspec
 
 from benchmarks import report
 from benchmarks.bare_loop import with_room
-from hostagent.agent import Setting
-from hostagent.delivery import Copy
-from hostagent.launcher import LaunchOrder
-from hostagent.messages import Purpose
-from hostagent.namespace import inside
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import HEADER, PACK, PORT, Codec
+from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
-from hostagent.wire import HEADER, PACK, PORT, Codec
-from testbed import doctor, record, shell
+from hostagent.runtime.agent import Setting
+from hostagent.runtime.launcher import LaunchOrder
+from hostagent.runtime.namespace import inside
 from testbed.errors import CannotRun
-from testbed.record import uninterrupted
+from testbed.network import doctor, record, shell
+from testbed.network.record import uninterrupted
 from testbed.terminal import errors
 
 ADDRESSES = {"sender": "10.0.0.1", "receiver": "10.0.0.2"}
@@ -96,7 +96,7 @@ def the_agent(namespaces: dict[str, Path], run: int, pack_ms: float | None) -> I
         )
         order = Path(directory, "order.json")
         order.write_bytes(msgspec.json.encode(LaunchOrder(setting, {host: str(path) for host, path in namespaces.items()})))
-        with _started([sys.executable, "-m", "hostagent.launcher", str(order)], "start receiver 1\n") as (said, _):
+        with _started([sys.executable, "-m", "hostagent.runtime.launcher", str(order)], "start receiver 1\n") as (said, _):
             yield int(said.split()[2])
 
 

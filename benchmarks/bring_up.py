@@ -1,8 +1,8 @@
 """Bring-up of shaped grids by Castbed, against stock Mininet that builds the same networks in the same run.
 
-Castbed's time is that of entering `testbed.emulation.emulate`: the network made and shaped, every parameter read back from the kernel,
-every switch connected, every flow installed, and the hosts shown to reach each other with the right cost bit. What stock Mininet does,
-which is less, is described in `benchmarks.stock`. Both give hosts static ARP entries, and limit the links between switches.
+Castbed's time is that of entering `testbed.network.emulation.emulate`: the network made and shaped, every parameter read back from the
+kernel, every switch connected, every flow installed, and the hosts shown to reach each other with the right cost bit. What stock Mininet
+does, which is less, is described in `benchmarks.stock`. Both give hosts static ARP entries, and limit the links between switches.
 """
 
 import argparse
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import report, stock
-from testbed import doctor, record
-from testbed.doctor import Machine
-from testbed.emulation import emulate
+from testbed.network import doctor, record
+from testbed.network.doctor import Machine
+from testbed.network.emulation import emulate
 from testbed.terminal import errors
 from topologies.builders import grid
 from topologies.network import Network

@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from analysis import plots
-from analysis.claims import Sweep
+from analysis.figures.claims import Sweep
+from analysis.pictures import plots
 from benchmarks import report
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import leading
 from hostagent.protocols.cluster_tree import ClusterTree
-from hostagent.wire import leading
 from scenarios import Scenario, Workload
 from simulator.engine import simulate
 from simulator.pipe import Pipe

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from analysis import spark
-from analysis.inputs import RunInput
-from analysis.results import Capture, Run
-from analysis.scan import scan_packets
+from analysis.tables.scan import scan_packets
 from benchmarks import report
-from hostagent.messages import Purpose
-from hostagent.promises import Promise
-from hostagent.wire import COST_TOS, FIELDS, HEADER, MAGIC, PORT, VERSION
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Promise
+from hostagent.contract.wire import COST_TOS, FIELDS, HEADER, MAGIC, PORT, VERSION
+from runfiles.format import Capture, Run
+from runfiles.reading import RunInput
 from sparkpcap import PcapDataSource
 from testbed.errors import CannotRun
 from testbed.terminal import errors

@@ -25,9 +25,9 @@ from mininet.net import Mininet
 from mininet.node import OVSSwitch, RemoteController
 from mininet.topo import Topo
 
-from testbed import record, shell
 from testbed.errors import CannotRun
-from testbed.record import uninterrupted
+from testbed.network import record, shell
+from testbed.network.record import uninterrupted
 from topologies import files
 from topologies.network import Network
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ryu.lib.packet import arp, ethernet, packet
 
 from controller.routes import Changes, Flow
-from hostagent.wire import COST_DSCP
+from hostagent.contract.wire import COST_DSCP
 
 # Tells our flows from those that a user adds by hand, which are left alone.
 COOKIE = 0xCB17

@@ -7,7 +7,7 @@ Lines between nodes are expensive. With basic, every host outside the source's L
 from collections.abc import Iterator
 from typing import Unpack
 
-from analysis.claims import Claim, Runs, least_cost
+from analysis.figures.claims import Claim, Runs, least_cost
 from scenarios import Scenario, Workload
 from topologies import zoo_network
 from topologies.properties import Expensive

@@ -7,7 +7,7 @@ seconds, and then never again.
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, MeasuredRun, Runs, Sweep
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep
 from scenarios import Scenario, Variant, Workload
 from scenarios.faults import LinkDown, LinkUp
 from topologies import clusters

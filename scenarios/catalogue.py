@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from analysis.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
+from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
 from scenarios.scenario import Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
 from topologies.properties import PROPERTIES

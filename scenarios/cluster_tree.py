@@ -8,7 +8,7 @@ difference between the two modes.
 from collections.abc import Iterator
 from typing import Unpack
 
-from analysis.claims import Claim, MeasuredRun, Runs, least_cost
+from analysis.figures.claims import Claim, MeasuredRun, Runs, least_cost
 from scenarios import Scenario, Variant, Workload
 from topologies import clusters
 from topologies.properties import Expensive

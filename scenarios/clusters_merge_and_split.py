@@ -7,7 +7,7 @@ have one leader; apart, each needs its own.
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, Runs
+from analysis.figures.claims import Claim, Runs
 from scenarios import Scenario, Time, Variant, Workload
 from scenarios.faults import LinkDown, LinkUp
 from topologies import figure_3_2

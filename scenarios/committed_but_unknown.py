@@ -7,8 +7,8 @@ delivered its fifth message, before another datagram leaves it. It does not come
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, Runs, kept
-from hostagent.promises import Guarantee
+from analysis.figures.claims import Claim, Runs, kept
+from hostagent.contract.promises import Guarantee
 from scenarios import Scenario, Variant, Workload
 from scenarios.family import family
 from scenarios.faults import Crash, Trigger

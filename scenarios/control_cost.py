@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
-from analysis.claims import Claim, MeasuredRun, Runs, Sweep
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep
 from scenarios import Scenario, Variant, Workload
 from topologies import clusters
 from topologies.properties import whole

@@ -8,7 +8,7 @@ again, and two leaders that are level may each end up below the other. The times
 from collections.abc import Iterator
 from random import Random
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Scenario, Variant, Workload
 from scenarios.faults import Fault, LinkDown, LinkUp, trunks
 from topologies import Network, clusters

@@ -7,7 +7,7 @@ second. Then that link works, and the one between the first and the second becom
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Bandwidth, Scenario, Variant, Workload
 from scenarios.faults import LinkChange
 from topologies import clusters

@@ -8,7 +8,7 @@ h2 and h3 can hear each other.
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Scenario, Variant, Workload
 from scenarios.faults import DropMessage, LinkChange, LinkDown
 from topologies import clusters

@@ -6,7 +6,7 @@ A grid of LANs has a cluster for each crossing, so the cost of data grows with t
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, MeasuredRun, Runs, Sweep, least_cost
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep, least_cost
 from scenarios import Scenario, Variant, Workload
 from topologies import grid
 

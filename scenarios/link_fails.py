@@ -7,7 +7,7 @@ get what they missed when it is back.
 
 from collections.abc import Iterator
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Scenario, Time, Variant, Workload
 from scenarios.faults import LinkDown, LinkUp
 from topologies import clusters

@@ -8,7 +8,7 @@ passes everything on.
 from collections.abc import Iterator
 from typing import Unpack
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Scenario, Workload
 from topologies import clusters
 from topologies.properties import Expensive

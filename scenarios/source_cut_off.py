@@ -7,7 +7,7 @@ cluster is cut off for good, and only after that the second and third can talk a
 
 from collections.abc import Iterator, Mapping
 
-from analysis.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs
 from scenarios import Scenario, Variant, Workload
 from scenarios.faults import LinkDown, LinkUp
 from topologies import clusters

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
-from analysis.claims import Claim, MeasuredRun, Runs, Sweep
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep
 from scenarios import Scenario, Share, Variant, Workload
 from topologies import clusters
 

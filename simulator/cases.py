@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from analysis.checks import Judgement, judge
-from analysis.connectivity import Connectivity
-from analysis.history import History, make
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import History, make
+from analysis.judging.judge import Judgement, judge
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault
@@ -33,7 +33,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     faults: tuple[AnyFault, ...] = ()
     parameters: dict[str, Any] = {}
     pack_ms: float | None = 0.0
-    """How messages to the same host share a datagram, in the words of `hostagent.packing`."""
+    """How messages to the same host share a datagram, in the words of `hostagent.runtime.packing`."""
     beyond: bool = False
     """Whether it holds faults that the protocol does not claim to survive."""
 

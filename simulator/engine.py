@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.results import Fault as FaultRecord
-from hostagent.core import Core
-from hostagent.events import Event
-from hostagent.memory import retained_items
-from hostagent.wire import COST_DSCP, PACK, leading
+from hostagent.contract.core import Core
+from hostagent.contract.events import Event
+from hostagent.contract.wire import COST_DSCP, PACK, leading
+from hostagent.runtime.memory import retained_items
+from runfiles.format import Fault as FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
 from simulator.faults import NS_PER_MS, FaultPlayer

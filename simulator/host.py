@@ -1,8 +1,8 @@
 """A host in virtual time: the environment of one protocol core.
 
-It keeps the promises of `hostagent.core.Environment`: what a call stored, logged and delivered takes effect as a whole when the call
-ends, and then the datagrams leave, one by one, packed as the agent packs them. A crash may come before each datagram, and at no other
-place.
+It keeps the promises of `hostagent.contract.core.Environment`: what a call stored, logged and delivered takes effect as a whole when the
+call ends, and then the datagrams leave, one by one, packed as the agent packs them. A crash may come before each datagram, and at no
+other place.
 """
 
 from collections import deque
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hostagent.core import Core, Environment
-from hostagent.messages import Message, Purpose
-from hostagent.packing import Datagram, Packer
-from hostagent.wire import Part
+from hostagent.contract.core import Core, Environment
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.wire import Part
+from hostagent.runtime.packing import Datagram, Packer
 
 if TYPE_CHECKING:
     from simulator.world import World

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.results import CROSSINGS, LinkDrops
+from runfiles.format import CROSSINGS, LinkDrops
 from simulator.engine import CROSSING, Outcome
 
 _TYPES = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analysis.checks import Judgement
-from hostagent.promises import Guarantee
+from analysis.judging.judge import Judgement
+from hostagent.contract.promises import Guarantee
 from simulator.cases import Case, run
 
 # Simulations tried before a case is taken to be as small as it gets.

@@ -7,7 +7,7 @@ everything that the protocol promises to come true.
 from collections.abc import Callable, Iterator
 from random import Random
 
-from hostagent.core import Core
+from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import faults as vocabulary
 from scenarios.faults import AnyFault, Trigger, trunks

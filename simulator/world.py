@@ -13,11 +13,11 @@ from random import Random
 from typing import Any, Final
 
 from controller.routes import Port, every_port, routes
-from hostagent.core import Core
-from hostagent.counters import NAMES
-from hostagent.events import Event
-from hostagent.messages import Message, Purpose
-from hostagent.wire import PURPOSE_AT, Codec, Part
+from hostagent.contract.core import Core
+from hostagent.contract.events import Event
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.wire import PURPOSE_AT, Codec, Part
+from hostagent.runtime.counters import NAMES
 from simulator.host import SimulatedHost
 from simulator.pipe import Pipe
 from topologies import Network

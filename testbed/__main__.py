@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from analysis.errors import AnalysisError
 from controller.address import loopback
+from runfiles.errors import AnalysisError
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "vm", help="do it in a virtual machine, whose kernel has netem: ./castbed vm run clusters --set delay=20ms"
     )
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
-    inside.set_defaults(call=_later("vm.command"), parse=top.parse_args)
+    inside.set_defaults(call=_later("network.vm.command"), parse=top.parse_args)
     top.set_defaults(vm_words=None)
     for name in ["demo", "run", "sweep", "up", "replay", "analyse", "compare", "campaign"]:
         verbs.choices[name].add_argument(
@@ -82,11 +82,11 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_runs(verbs: _Verbs) -> None:
     demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts", epilog=_EPILOG)
-    demo.set_defaults(call=_later("run_commands.demo"))
+    demo.set_defaults(call=_later("commands.run.demo"))
     run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
-    run.set_defaults(call=_later("run_commands.run"))
+    run.set_defaults(call=_later("commands.run.run"))
     for verb in (demo, run):
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
@@ -99,7 +99,7 @@ def _add_runs(verbs: _Verbs) -> None:
     sweep.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, everywhere"
     )
-    sweep.set_defaults(call=_later("sweep_commands.command"))
+    sweep.set_defaults(call=_later("commands.sweep.command"))
     for verb in (demo, run, sweep):
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
@@ -109,11 +109,11 @@ def _add_runs(verbs: _Verbs) -> None:
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
     replay.add_argument("--seed", type=int, metavar="N", help="another seed; of several runs, that of the lowest")
-    replay.set_defaults(call=_later("run_commands.replay"))
+    replay.set_defaults(call=_later("commands.run.replay"))
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
-    analyse.set_defaults(call=_later("run_commands.analyse"))
+    analyse.set_defaults(call=_later("commands.run.analyse"))
     compare = verbs.add_parser(
         "compare", help="compare groups of runs: intervals, differences, plots and one page", epilog=_EPILOG
     )
@@ -125,11 +125,11 @@ def _add_runs(verbs: _Verbs) -> None:
         "--against", default="", metavar="GROUP", help="the group that the others are tested against (default the first)"
     )
     compare.add_argument("--message", default="", metavar="HOST:N", help="the message of the space-time diagram, such as h1:5")
-    compare.set_defaults(call=_later("compare_commands.compare"))
+    compare.set_defaults(call=_later("commands.compare.compare"))
     export = verbs.add_parser("export", help="pack runs into one file that others can analyse, without root")
     export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
-    export.set_defaults(call=_later("sharing.export"))
+    export.set_defaults(call=_later("commands.sharing.export"))
 
 
 def _add_live(verbs: _Verbs) -> None:
@@ -144,15 +144,15 @@ def _add_live(verbs: _Verbs) -> None:
     up.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
     up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
-    up.set_defaults(call=_later("live_commands.up"))
+    up.set_defaults(call=_later("commands.up.up"))
     fault = verbs.add_parser("fault", help="a verb on a network that is up: ./castbed fault fail s1 s2")
     fault.add_argument("words", nargs="+", metavar="WORD", help="as in the command line of ./castbed up, whose help lists them")
-    fault.set_defaults(call=_later("remote_commands.fault"))
+    fault.set_defaults(call=_later("commands.remote.fault"))
     status = verbs.add_parser("status", help="show the networks that are up")
-    status.set_defaults(call=_later("remote_commands.status"))
+    status.set_defaults(call=_later("commands.remote.status"))
     watch = verbs.add_parser("watch", help="a live view of a network that is up, until it ends or Ctrl-C")
     watch.add_argument("--every", type=_time_ms, default=1000.0, metavar="TIME", help="how often (default 1s)")
-    watch.set_defaults(call=_later("remote_commands.watch"))
+    watch.set_defaults(call=_later("commands.remote.watch"))
     for verb in (fault, status, watch):
         verb.add_argument("--name", default="", help="which network, if several are up")
 
@@ -160,7 +160,7 @@ def _add_live(verbs: _Verbs) -> None:
 def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
-    check.set_defaults(call=_later("verdict_commands.check"))
+    check.set_defaults(call=_later("commands.verdict.check"))
     tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
     tree.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
@@ -172,7 +172,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
         metavar="TIME",
         help="such as 3s, since the first broadcast (default: the end)",
     )
-    tree.set_defaults(call=_later("verdict_commands.tree"))
+    tree.set_defaults(call=_later("commands.verdict.tree"))
     campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
@@ -180,7 +180,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     campaign.add_argument("--jobs", type=_positive, metavar="J", help="how many at a time (default: as many as there are cores)")
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
-    campaign.set_defaults(call=_later("verdict_commands.campaign"))
+    campaign.set_defaults(call=_later("commands.verdict.campaign"))
 
 
 def _add_looks(verbs: _Verbs) -> None:
@@ -190,25 +190,25 @@ def _add_looks(verbs: _Verbs) -> None:
         ("dissector", "dissector", "print a dissector for Wireshark: ./castbed dissector > castbed.lua"),
         ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):
-        verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.{call}"))
+        verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.look.{call}"))
     topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
     topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
-    topology.set_defaults(call=_later("commands.topology"))
+    topology.set_defaults(call=_later("commands.look.topology"))
     routes = verbs.add_parser("routes", help="show the flows and paths that the controller would install")
-    routes.set_defaults(call=_later("commands.routes"))
+    routes.set_defaults(call=_later("commands.look.routes"))
     controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
     controller.add_argument("--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT")
-    controller.set_defaults(call=_later("commands.controller"))
+    controller.set_defaults(call=_later("commands.look.controller"))
     for verb in (topology, routes, controller):
         verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
     test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
     test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
-    test.set_defaults(call=_later("commands.test"))
+    test.set_defaults(call=_later("commands.look.test"))
 
 
 def _later(name: str) -> Callable[[argparse.Namespace], int]:
     """A command that is imported when it is called: a verb from another terminal should not wait for Mininet and Ryu."""
-    module, _, function = name.partition(".")
+    module, _, function = name.rpartition(".")
 
     def call(arguments: argparse.Namespace) -> int:
         status: int = getattr(import_module(f"testbed.{module}"), function)(arguments)

@@ -1,6 +1,6 @@
 """Every protocol by the name that users type."""
 
-from hostagent.core import Core
+from hostagent.contract.core import Core
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.cluster_tree import ClusterTree

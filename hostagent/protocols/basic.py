@@ -19,10 +19,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostagent.core import Core, Environment, Parameters
-from hostagent.delivery import Copy, DeliverOnce
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Guarantee, Promise
+from hostagent.contract.core import Core, Environment, Parameters
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Guarantee, Promise
+from hostagent.parts.delivery import Copy, DeliverOnce
 
 Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 

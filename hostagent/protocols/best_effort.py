@@ -1,6 +1,6 @@
 """Best-effort broadcast: the sender sends the message to every other host, and nobody else does anything.
 
-Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorithm 3.1, on the perfect links of `hostagent.links`.
+Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorithm 3.1, on the perfect links of `hostagent.parts.links`.
 
 Model. Hosts exchange datagrams that may be lost, duplicated and reordered; hosts may crash and restart with their storage.
 
@@ -15,10 +15,10 @@ lost message, and it promises no validity. That shows what the links are for, an
 
 from typing import Literal
 
-from hostagent.delivery import Copy
-from hostagent.links import Acknowledgement, Letter, LinkedCore, LinkParameters
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Guarantee, Promise
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Guarantee, Promise
+from hostagent.parts.delivery import Copy
+from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters
 
 
 class BestEffortParameters(LinkParameters, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Eager reliable broadcast: whoever receives a message for the first time passes it on to all.
 
-Source: the second paper ("Reliable Broadcast"), Algorithm 3.3, on the perfect links of `hostagent.links`.
+Source: the second paper ("Reliable Broadcast"), Algorithm 3.3, on the perfect links of `hostagent.parts.links`.
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. There is no failure detector.
 
@@ -14,8 +14,8 @@ first travel with its own letter to the sender, so that makes n (n - 1) data dat
 with packing off n (n - 1) of each.
 """
 
-from hostagent.links import Letter, LinkedCore, LinkParameters
-from hostagent.promises import Carrier, Guarantee, Promise
+from hostagent.contract.promises import Carrier, Guarantee, Promise
+from hostagent.parts.links import Letter, LinkedCore, LinkParameters
 
 
 class EagerReliable(LinkedCore):

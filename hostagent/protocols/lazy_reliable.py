@@ -1,7 +1,7 @@
 """Lazy reliable broadcast: a message is passed on only if the host that it came from is suspected to have failed.
 
-Source: the second paper ("Reliable Broadcast"): the code it shows for reliable broadcast, on the perfect links of `hostagent.links` and the
-heartbeats of `hostagent.detector`.
+Source: the second paper ("Reliable Broadcast"): the code it shows for reliable broadcast, on the perfect links of `hostagent.parts.links`
+and the heartbeats of `hostagent.parts.detector`.
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. The paper assumes that failures
 are detected perfectly: each crash, and nothing but crashes.
@@ -26,11 +26,11 @@ is dropped. So a host that is down holds this up, as it may come back; when all 
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.core import Environment
-from hostagent.detector import DetectorParameters, Heartbeat, WatchfulCore
-from hostagent.links import Letter
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Guarantee, Promise
+from hostagent.contract.core import Environment
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Guarantee, Promise
+from hostagent.parts.detector import DetectorParameters, Heartbeat, WatchfulCore
+from hostagent.parts.links import Letter
 
 
 class LazyReliable(WatchfulCore):

@@ -1,7 +1,7 @@
 """Uniform reliable broadcast: a message is delivered when every host that is not suspected has passed it on.
 
-Source: the second paper ("Reliable Broadcast"), Algorithm 3.4 (all-ack), on the perfect links of `hostagent.links` and the heartbeats of
-`hostagent.detector`.
+Source: the second paper ("Reliable Broadcast"), Algorithm 3.4 (all-ack), on the perfect links of `hostagent.parts.links` and the
+heartbeats of `hostagent.parts.detector`.
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. The paper assumes that failures
 are detected perfectly: each crash, and nothing but crashes.
@@ -22,10 +22,10 @@ is lost; with packing off n (n - 1) of each. And the heartbeats: n (n - 1) a per
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.core import Environment
-from hostagent.detector import DetectorParameters, WatchfulCore
-from hostagent.links import Letter
-from hostagent.promises import Carrier, Guarantee, Promise
+from hostagent.contract.core import Environment
+from hostagent.contract.promises import Carrier, Guarantee, Promise
+from hostagent.parts.detector import DetectorParameters, WatchfulCore
+from hostagent.parts.links import Letter
 
 MessageId = tuple[str, int]
 

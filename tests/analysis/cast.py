@@ -1,7 +1,7 @@
 """Which protocol keeps which promise in which play, and which mutant breaks it, with the sentence that a user reads."""
 # ruff: noqa: E501 - one row, one sentence
 
-from hostagent.promises import Guarantee
+from hostagent.contract.promises import Guarantee
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.eager_reliable import EagerReliable

@@ -3,8 +3,8 @@
 
 from typing import Literal
 
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
 from hostagent.protocols.best_effort import BestEffort, BestEffortParameters
 

@@ -1,8 +1,8 @@
 """Protocols that deliver in some order, small enough to see that they are right, and the same with one thing broken."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
-from hostagent.delivery import Copy
-from hostagent.messages import Message, Purpose
+from hostagent.contract.messages import Message, Purpose
+from hostagent.parts.delivery import Copy
 from tests.analysis.mutants import Small
 
 # Single-source order

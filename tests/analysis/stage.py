@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from analysis.connectivity import Connectivity
-from analysis.history import History, make
-from analysis.results import Fault
-from hostagent.core import Core
-from hostagent.memory import retained_items
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Carrier, Promise
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import History, make
+from hostagent.contract.core import Core
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Carrier, Promise
+from hostagent.runtime.memory import retained_items
+from runfiles.format import Fault
 from tests.hostagent.world import Packet, World
 from topologies.network import Link, Network
 

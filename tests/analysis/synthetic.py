@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.results import Capture, Event, Fault, LinkDrops, Run
-from hostagent.messages import Purpose
-from hostagent.promises import Guarantee, Promise
-from hostagent.wire import COST_TOS, HEADER, MAGIC, VERSION
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Guarantee, Promise
+from hostagent.contract.wire import COST_TOS, HEADER, MAGIC, VERSION
+from runfiles.format import Capture, Event, Fault, LinkDrops, Run
 from topologies.files import dump
 from topologies.network import Cost, Link, Network
 from topologies.paths import path

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from analysis.archives import pack, unpack
-from analysis.errors import AnalysisError
-from analysis.verdicts import check_run
+from analysis.judging.check_run import check_run
+from runfiles.archives import pack, unpack
+from runfiles.errors import AnalysisError
 from tests.analysis.synthetic import honest
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Journeys, LinkCost, balance, disturbances
-from analysis.inputs import RunInput, load
-from analysis.results import Fault, LinkDrops
+from runfiles.format import Fault, LinkDrops
+from runfiles.reading import RunInput, load
 from tests.analysis.synthetic import Maker
 from topologies import clusters
 

@@ -6,11 +6,11 @@ import sys
 import msgspec
 import pytest
 
-from analysis.checks import Finding, Judgement, Verdict, judge
-from analysis.connectivity import Connectivity
-from analysis.findings import conclude
-from analysis.history import History
-from hostagent.promises import Carrier, Guarantee
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import conclude
+from analysis.judging.history import History
+from analysis.judging.judge import Finding, Judgement, Verdict, judge
+from hostagent.contract.promises import Carrier, Guarantee
 from hostagent.protocols.basic import Basic
 from tests.analysis import plays
 from tests.analysis.mutants import Bare, ForgetsToDeduplicate, Relay
@@ -87,5 +87,5 @@ def test_relative_reliability_of_a_source_that_is_alone_is_not_a_number():
 
 def test_judging_imports_nothing_that_takes_seconds():
     heavy = "{'pyspark', 'pyarrow', 'matplotlib', 'networkx', 'rich'}"
-    program = f"import sys, analysis.checks; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    program = f"import sys, analysis.judging.judge; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from analysis import plots
 from analysis.books import LinkCost, balance
-from analysis.comparison import compared, comparison_tables, difference_lines, method_lines
-from analysis.errors import AnalysisError
-from analysis.findings import Verdict
-from analysis.groups import grouped
-from analysis.inputs import load
-from analysis.measured import MeasuredRun
-from analysis.summary import Delays, summarise
-from analysis.verdicts import history_of
+from analysis.figures.comparison import compared, comparison_tables, difference_lines, method_lines
+from analysis.figures.measured import MeasuredRun
+from analysis.figures.repeats import grouped
+from analysis.figures.summary import Delays, summarise
+from analysis.judging.check_run import history_of
+from analysis.judging.findings import Verdict
+from analysis.pictures import plots
+from runfiles.errors import AnalysisError
+from runfiles.reading import load
 from tests.analysis.synthetic import NETWORK, honest
 
 replace = msgspec.structs.replace

@@ -2,10 +2,10 @@
 
 import pytest
 
-from analysis.connectivity import Connectivity
-from analysis.history import Broadcast
-from analysis.results import Fault
-from hostagent.promises import Carrier
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import Broadcast
+from hostagent.contract.promises import Carrier
+from runfiles.format import Fault
 from tests.analysis.stage import SECOND, promise, star
 from topologies.network import Link, Network
 

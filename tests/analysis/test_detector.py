@@ -2,10 +2,10 @@
 
 import pytest
 
-from analysis.connectivity import Connectivity
-from analysis.detector import described_detection, detection
-from analysis.history import Suspicion, make
-from analysis.results import Fault
+from analysis.figures.detection import described_detection, detection
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import Suspicion, make
+from runfiles.format import Fault
 from tests.analysis.stage import SECOND, star
 
 HOSTS = ("h1", "h2", "h3")

@@ -13,17 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from analysis import journeys, scan
 from analysis.books import FOREIGN, REROUTING_NS
-from analysis.checks import Verdict
-from analysis.errors import AnalysisError
-from analysis.inputs import load
+from analysis.figures.summary import Summary, comparison, read_summary
 from analysis.job import analyse, compare
-from analysis.results import Event, Fault, LinkDrops
-from analysis.summary import Summary, comparison, read_summary
-from hostagent.messages import Purpose
-from hostagent.promises import Guarantee
-from hostagent.wire import COST_TOS
+from analysis.judging.judge import Verdict
+from analysis.tables import journeys, scan
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Guarantee
+from hostagent.contract.wire import COST_TOS
+from runfiles.errors import AnalysisError
+from runfiles.format import Event, Fault, LinkDrops
+from runfiles.reading import load
 from sparkpcap.captures import Form, Interface
 from sparkpcap.plan import plan as planned
 from tests.analysis.synthetic import HOP_NS, PROMISE, RUN, START_NS, Maker, datagram, frame, honest

@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import journeys
-from analysis.scan import PACKETS, batch_of
-from hostagent.wire import COST_DSCP
+from analysis.tables import journeys
+from analysis.tables.scan import PACKETS, batch_of
+from hostagent.contract.wire import COST_DSCP
 
 HOSTS = ("h1", "h2", "h10")
 NODES = (*HOSTS, "s1", "s2")

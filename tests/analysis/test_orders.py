@@ -7,10 +7,10 @@ from time import monotonic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.checks import Verdict
-from analysis.connectivity import Connectivity
-from analysis.history import Broadcast, Delivery, History
-from analysis.properties import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import Broadcast, Delivery, History
+from analysis.judging.judge import Verdict
+from analysis.judging.properties import causal_order, multiple_group_order, multiple_source_order, single_source_order
 from tests.analysis.stage import promise, star
 
 HOSTS = ("h1", "h2", "h3", "h4")

@@ -3,10 +3,10 @@
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.figures.summary import comparison
 from analysis.job import analyse
-from analysis.summary import comparison
-from hostagent.messages import Purpose
-from hostagent.wire import PACK
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import PACK
 from tests.analysis.synthetic import START_NS, Maker, honest
 
 

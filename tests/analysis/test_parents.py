@@ -5,14 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
-from analysis.checks import CHECKS, Verdict
-from analysis.connectivity import Connectivity
-from analysis.errors import AnalysisError
-from analysis.fault_plots import delays_over_time_figure
-from analysis.ground import Ground
-from analysis.history import Broadcast, History, ParentChange, make
-from analysis.inputs import load
-from analysis.parents import (
+from analysis.judging.check_run import history_of
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.fault_windows import Window, windows
+from analysis.judging.history import Broadcast, History, ParentChange, make
+from analysis.judging.judge import CHECKS, Verdict
+from analysis.judging.network_state import Ground
+from analysis.judging.parents import (
     LeaderChange,
     Reformation,
     circles,
@@ -24,11 +23,12 @@ from analysis.parents import (
     reformations,
     sources,
 )
-from analysis.results import Event, Fault
-from analysis.trees import reformation_table, report, save_trees, tree_table
-from analysis.verdicts import history_of
-from analysis.windows import Window, windows
-from hostagent.promises import Guarantee
+from analysis.pictures.fault_plots import delays_over_time_figure
+from analysis.pictures.trees import reformation_table, report, save_trees, tree_table
+from hostagent.contract.promises import Guarantee
+from runfiles.errors import AnalysisError
+from runfiles.format import Event, Fault
+from runfiles.reading import load
 from tests.analysis import mutants as m
 from tests.analysis import plays
 from tests.analysis.stage import SECOND, Stage, promise

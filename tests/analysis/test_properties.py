@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from analysis.checks import CHECKS, Verdict
-from analysis.connectivity import Connectivity
-from analysis.history import History
-from hostagent.promises import Carrier, Guarantee
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import History
+from analysis.judging.judge import CHECKS, Verdict
+from hostagent.contract.promises import Carrier, Guarantee
 from hostagent.protocols.basic import Basic
 from tests.analysis import mutants as m
 from tests.analysis import plays

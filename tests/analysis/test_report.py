@@ -12,14 +12,14 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import html
-from analysis.claims import Claim, write_claims
-from analysis.errors import AnalysisError
-from analysis.inputs import load
-from analysis.results import Fault
-from analysis.space_time import strokes
-from testbed import compare_commands
+from analysis.figures.claims import Claim, write_claims
+from analysis.pages import html
+from analysis.pictures.space_time import strokes
+from runfiles.errors import AnalysisError
+from runfiles.format import Fault
+from runfiles.reading import load
 from testbed.__main__ import parser
+from testbed.commands import compare as compare_commands
 from tests.analysis.synthetic import START_NS, honest
 
 NASTY = "<script>alert(1)</script>"

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from analysis import spark as spark_start
-from analysis.errors import AnalysisError
 from analysis.spark import start_session
+from runfiles.errors import AnalysisError
 
 
 def test_no_java_is_a_sentence(monkeypatch):

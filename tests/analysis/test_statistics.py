@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import statistics
-from analysis.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value
+from analysis.figures import statistics
+from analysis.figures.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value
 
 FEW = st.lists(st.integers(0, 4), min_size=1, max_size=5)
 

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from analysis.checks import Verdict
-from analysis.errors import AnalysisError
-from analysis.history import ParentChange, Sample, Suspicion
-from analysis.inputs import load
 from analysis.job import analyse
-from analysis.results import Event, Fault
-from analysis.verdicts import check_run, history_of, judgement_table
-from hostagent.promises import Guarantee
+from analysis.judging.check_run import check_run, history_of, judgement_table
+from analysis.judging.history import ParentChange, Sample, Suspicion
+from analysis.judging.judge import Verdict
+from hostagent.contract.promises import Guarantee
+from runfiles.errors import AnalysisError
+from runfiles.format import Event, Fault
+from runfiles.reading import load
 from tests.analysis.synthetic import PROMISE, START_NS, Maker, honest
 
 

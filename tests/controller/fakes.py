@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from controller.routes import Changes, Flow, Port, Routes
-from hostagent.wire import COST_DSCP
+from hostagent.contract.wire import COST_DSCP
 from topologies.network import Network
 
 

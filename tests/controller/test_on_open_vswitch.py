@@ -3,7 +3,7 @@
 import pytest
 
 from controller.routes import every_port, routes
-from hostagent.wire import COST_DSCP, COST_TOS
+from hostagent.contract.wire import COST_DSCP, COST_TOS
 from tests.controller.conftest import run
 from topologies.builders import clusters
 from topologies.network import Link, Network

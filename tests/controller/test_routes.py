@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.routes import Changes, Flow, Port, arp_reply, changes, every_port, routes
-from hostagent.wire import COST_DSCP
+from hostagent.contract.wire import COST_DSCP
 from tests.controller.fakes import FakeSwitches
 from topologies.builders import clusters, figure_3_1, figure_3_2, grid
 from topologies.network import Cost, Link, Network

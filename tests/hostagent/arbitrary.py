@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from hostagent.messages import Message
+from hostagent.contract.messages import Message
 
 RUN = 0xDEADBEEF
 NUMBERS = {"h1": 1, "h2": 2, "h900": 900}

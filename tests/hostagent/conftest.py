@@ -15,15 +15,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent.agent import Setting
-from hostagent.control import Broadcast, Request, encode_request
-from hostagent.counters import read_counters
-from hostagent.delivery import Copy
-from hostagent.events import Event
-from hostagent.launcher import LaunchOrder
-from hostagent.messages import Purpose
-from hostagent.namespace import inside
-from hostagent.wire import PORT, Codec
+from hostagent.contract.events import Event
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import PORT, Codec
+from hostagent.parts.delivery import Copy
+from hostagent.runtime.agent import Setting
+from hostagent.runtime.control import Broadcast, Request, encode_request
+from hostagent.runtime.counters import read_counters
+from hostagent.runtime.launcher import LaunchOrder
+from hostagent.runtime.namespace import inside
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
@@ -210,7 +210,7 @@ def launch(lan: Lan, tmp_path: Path) -> Iterator[Callable[..., Agents]]:
 
     def start(
         protocol: str = "basic",
-        program: tuple[str, ...] = ("-m", "hostagent.launcher"),
+        program: tuple[str, ...] = ("-m", "hostagent.runtime.launcher"),
         pack_ms: float | None = 0.0,
         **parameters: object,
     ) -> Agents:

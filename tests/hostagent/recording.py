@@ -1,11 +1,11 @@
-"""The launcher with two more protocols, for looking into an agent: run as `hostagent.launcher` is."""
+"""The launcher with two more protocols, for looking into an agent: run as `hostagent.runtime.launcher` is."""
 
-from hostagent.core import Core
-from hostagent.delivery import Copy
-from hostagent.launcher import main
-from hostagent.messages import Message
-from hostagent.promises import Promise
+from hostagent.contract.core import Core
+from hostagent.contract.messages import Message
+from hostagent.contract.promises import Promise
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.launcher import main
 
 
 class Unpromising(Core):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.agent import SAMPLE_S
-from hostagent.control import Hush, Stop
-from hostagent.namespace import die_with_parent
+from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM
 from hostagent.protocols.basic import Basic
-from hostagent.wire import COST_TOS, HEADER, LONGEST_DATAGRAM
+from hostagent.runtime.agent import SAMPLE_S
+from hostagent.runtime.control import Hush, Stop
+from hostagent.runtime.namespace import die_with_parent
 from tests.hostagent.conftest import HOSTS, alive, until
 from tests.hostagent.recording import Crasher, Recorder
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
 from tests.hostagent.world import World
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hostagent.links import Letter
-from hostagent.messages import Purpose
-from hostagent.promises import Guarantee
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Guarantee
+from hostagent.parts.links import Letter
 from hostagent.protocols.best_effort import BestEffort, BestEffortParameters
 from tests.hostagent.world import World
 

@@ -3,10 +3,10 @@
 import os
 import signal
 
-from hostagent import counters
-from hostagent.counters import NAMES, open_counters, read_counters
-from hostagent.messages import Purpose
-from hostagent.wire import REASONS
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import REASONS
+from hostagent.runtime import counters
+from hostagent.runtime.counters import NAMES, open_counters, read_counters
 
 
 def test_all_start_at_zero(tmp_path):

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from hostagent.detector import DetectorParameters, Heartbeat, WatchfulCore
-from hostagent.messages import Purpose
-from hostagent.promises import Promise
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Promise
+from hostagent.parts.detector import DetectorParameters, Heartbeat, WatchfulCore
 from hostagent.protocols.lazy_reliable import LazyReliable
 from tests.hostagent.world import World
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from hostagent.delivery import Copy
-from hostagent.dissector import dissector
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM, MAGIC, PACK, PORT, VERSION, Codec, Header
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
-from hostagent.wire import COST_TOS, HEADER, LONGEST_DATAGRAM, MAGIC, PACK, PORT, VERSION, Codec, Header
+from hostagent.tools.dissector import dissector
 from tests.analysis.synthetic import frame, pcap
 
 FIELDS = ("magic", "version", "protocol", "kind", "purpose", "run", "sender", "packet", "group", "origin", "sequence", "sent")

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from hostagent.links import Letter
-from hostagent.memory import retained_items
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.links import Letter
 from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.runtime.memory import retained_items
 from tests.hostagent.world import World
 
 HELLO = ("h1", 1)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hostagent.detector import Heartbeat
-from hostagent.links import Letter
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.detector import Heartbeat
+from hostagent.parts.links import Letter
 from hostagent.protocols.lazy_reliable import LazyReliable
 from tests.analysis.stage import Stage
 from tests.hostagent.world import World

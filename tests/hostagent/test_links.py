@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.links import WINDOW, Acknowledgement, Letter, LinkedCore
-from hostagent.memory import retained_items
-from hostagent.messages import Purpose
-from hostagent.promises import Promise
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Promise
+from hostagent.parts.links import WINDOW, Acknowledgement, Letter, LinkedCore
+from hostagent.runtime.memory import retained_items
 from tests.hostagent.arbitrary import unhurried
 from tests.hostagent.world import World
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.control import AtDoor, Hush, SignalWhen
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
-from hostagent.packing import NS_PER_MS, Packer
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, PACK, ROOM_IN_PACK, Codec, Refused, leading
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
-from hostagent.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, PACK, ROOM_IN_PACK, Codec, Refused, leading
+from hostagent.runtime.control import AtDoor, Hush, SignalWhen
+from hostagent.runtime.packing import NS_PER_MS, Packer
 from tests.hostagent.arbitrary import NUMBERS, RUN, messages, unhurried
 from tests.hostagent.recording import Recorder
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import hostagent
-from hostagent.core import Core, Parameters
-from hostagent.messages import Message
+from hostagent.contract.core import Core, Parameters
+from hostagent.contract.messages import Message
 from hostagent.protocols import PROTOCOLS
 from simulator.swarm import TROUBLES
 

@@ -7,11 +7,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import split_layers
 
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import HEADER, PORT, Codec
+from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Basic
-from hostagent.scapy_layer import Castbed, bind
-from hostagent.wire import HEADER, PORT, Codec
+from hostagent.tools.scapy_layer import Castbed, bind
 from tests.hostagent.arbitrary import NUMBERS, RUN, unhurried
 
 CODEC = Codec(Basic.number, Basic.messages, RUN, NUMBERS)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.sequences import SequenceSet
+from hostagent.parts.sequences import SequenceSet
 from tests.hostagent.arbitrary import unhurried
 
 NUMBERS = st.lists(st.integers(1, 40) | st.integers(1, 2**32 - 1))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent import storage
-from hostagent.events import Event
-from hostagent.storage import Storage
+from hostagent.contract.events import Event
+from hostagent.runtime import storage
+from hostagent.runtime.storage import Storage
 from tests.hostagent.arbitrary import unhurried
 
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from hostagent.detector import Heartbeat
-from hostagent.memory import retained_items
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.detector import Heartbeat
 from hostagent.protocols.uniform import Uniform
+from hostagent.runtime.memory import retained_items
 from tests.hostagent.test_lazy_reliable import suspect
 from tests.hostagent.world import World
 

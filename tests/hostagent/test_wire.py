@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.delivery import Copy
-from hostagent.messages import Message, Purpose
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Refused
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
-from hostagent.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Refused
 from tests.hostagent.arbitrary import NUMBERS, RUN, messages, unhurried
 
 KINDS = [(core, kind) for core in PROTOCOLS.values() for kind in core.messages]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hostagent.core import Core, Environment
-from hostagent.messages import Message, Purpose
-from hostagent.wire import Codec
+from hostagent.contract.core import Core, Environment
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.wire import Codec
 
 
 class Packet(NamedTuple):

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from analysis.claims import Claim, MeasuredRun, Runs, Sweep, evaluate, least_cost
-from analysis.inputs import load
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep, evaluate, least_cost
+from runfiles.reading import load
 from scenarios import Scenario, ScenarioError, Variant, Workload
 from scenarios.catalogue import Definition, find
-from testbed import run_commands, simulated
+from testbed.commands import run as run_commands
 from testbed.errors import CannotRun
-from testbed.runner import Task
-from testbed.settings import choose
+from testbed.running import simulated
+from testbed.running.runner import Task
+from testbed.running.settings import choose
 from topologies import clusters
 
 YES = Claim("1", "it holds", holds=True, figure="3 of 3")
@@ -46,7 +47,7 @@ def written(tmp_path):
     def make(text):
         path = tmp_path / "mine.py"
         path.write_text(
-            '"""Two hosts."""\nfrom analysis.claims import Claim, Sweep\nfrom scenarios import Scenario, Variant\n'
+            '"""Two hosts."""\nfrom analysis.figures.claims import Claim, Sweep\nfrom scenarios import Scenario, Variant\n'
             "from topologies import clusters\n"
             f"def scenario():\n    return Scenario(network=clusters(2, 1, 'line'))\n{text}\n"
         )

@@ -2,13 +2,13 @@
 
 import pytest
 
-from analysis.claims import MeasuredRun
-from analysis.inputs import load
+from analysis.figures.claims import MeasuredRun
 from analysis.job import analyse
+from runfiles.reading import load
 from scenarios.catalogue import every, find
-from testbed import simulated
-from testbed.runner import Task
-from testbed.settings import choose
+from testbed.running import simulated
+from testbed.running.runner import Task
+from testbed.running.settings import choose
 
 # Smaller than as they come, where that saves time and the claim is still put to the test.
 SMALLER = {

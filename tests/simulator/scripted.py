@@ -1,4 +1,4 @@
-"""A core that does what it is told and says what it was called with, for looking into a host; run as `hostagent.launcher` is.
+"""A core that does what it is told and says what it was called with, for looking into a host; run as `hostagent.runtime.launcher` is.
 
 A broadcast is a script, one command a line. Everything that the core is called with is traced, so the event log of its host tells.
 """
@@ -6,12 +6,12 @@ A broadcast is a script, one command a line. Everything that the core is called 
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.core import Core
-from hostagent.delivery import Copy
-from hostagent.launcher import main
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Promise
+from hostagent.contract.core import Core
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Promise
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.launcher import main
 
 
 class Letter(Message, frozen=True):

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
-from hostagent.promises import Guarantee
+from hostagent.contract.messages import Purpose
+from hostagent.contract.promises import Guarantee
+from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
 from scenarios import ScenarioError

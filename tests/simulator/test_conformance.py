@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.control import AtDoor
+from hostagent.runtime.control import AtDoor
 from scenarios.faults import Crash, DropMessage, DuplicateMessage, Restart
 from tests.hostagent.conftest import HOSTS, lan, launch
 from tests.simulator.scripted import Scripted

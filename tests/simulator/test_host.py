@@ -1,8 +1,8 @@
-"""A host in virtual time keeps the promises of `hostagent.core.Environment`."""
+"""A host in virtual time keeps the promises of `hostagent.contract.core.Environment`."""
 
 import pytest
 
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
 from scenarios.faults import Crash, Pause, Restart, Trigger
 from tests.simulator.conftest import MS
 from tests.simulator.scripted import Letter

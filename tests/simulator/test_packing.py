@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from hostagent.contract.wire import PACK
 from hostagent.protocols import PROTOCOLS
-from hostagent.wire import PACK
 from scenarios import Scenario, Workload
 from scenarios.faults import Crash, DropMessage, DuplicateMessage, Pause, Trigger
 from simulator.cases import run

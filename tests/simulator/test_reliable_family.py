@@ -6,9 +6,9 @@ from random import Random
 import msgspec
 import pytest
 
-from analysis.connectivity import Connectivity
-from analysis.detector import detection
-from analysis.properties import agreement, uniform_agreement
+from analysis.figures.detection import detection
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.properties import agreement, uniform_agreement
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, Workload
 from scenarios.faults import Crash, Heal, Partition, Pause, Resume, Trigger

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.routes import every_port, routes
-from hostagent.delivery import Copy
-from hostagent.messages import Purpose
+from hostagent.contract.messages import Purpose
+from hostagent.parts.delivery import Copy
 from simulator.world import MOST_HOPS, REROUTING_NS
 from tests.simulator.conftest import MS
 from tests.simulator.scripted import Scripted

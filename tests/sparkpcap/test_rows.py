@@ -8,9 +8,9 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.utils import rdpcap
 
-from analysis.scan import FIELDS
-from hostagent.messages import Purpose
-from hostagent.wire import COST_DSCP, COST_TOS, HEADER, MAGIC, Header
+from analysis.tables.scan import FIELDS
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import COST_DSCP, COST_TOS, HEADER, MAGIC, Header
 from sparkpcap import captures
 from sparkpcap.plan import Part
 from sparkpcap.rows import Query, Report, read

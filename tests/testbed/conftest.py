@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import doctor
-from testbed.record import STATE, is_alive
+from testbed.network import doctor
+from testbed.network.record import STATE, is_alive
 
 ROOT = Path(__file__).parent.parent.parent
 

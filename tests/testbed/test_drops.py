@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from hostagent.namespace import inside
-from testbed import record, shaping
-from testbed.emulation import emulate
-from testbed.shaping import Drops
+from hostagent.runtime.namespace import inside
+from testbed.network import record, shaping
+from testbed.network.emulation import emulate
+from testbed.network.shaping import Drops
 from topologies import clusters
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]

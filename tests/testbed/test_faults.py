@@ -8,10 +8,10 @@ import pytest
 from scenarios import Scenario, Workload
 from scenarios import faults as vocabulary
 from scenarios.faults import Trigger
-from testbed import runner
-from testbed.doctor import Machine
 from testbed.errors import CannotRun
-from testbed.faults import refuse_impossible
+from testbed.network.doctor import Machine
+from testbed.running import runner
+from testbed.running.faults import refuse_impossible
 from topologies import clusters
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]

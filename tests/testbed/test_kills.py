@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import remote
+from testbed.live import remote
 from tests.testbed.apart import Apart
 from tests.testbed.conftest import wait_for
 
@@ -33,7 +33,7 @@ class Victims:
                 self._parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue
-        self.launcher = self._child(runner.pid, "hostagent.launcher")
+        self.launcher = self._child(runner.pid, "hostagent.runtime.launcher")
         self.controller = self._child(runner.pid, "controller\0")
         self.tcpdump = self._child(runner.pid, "captures/h1-s1.pcap")
         (namespace,) = (apart.run / "netns").glob("*-h2")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import remote
 from testbed.errors import CannotRun
+from testbed.live import remote
 from tests.testbed.conftest import castbed, environment, start_castbed
 
 pytestmark = pytest.mark.root

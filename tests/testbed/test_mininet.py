@@ -9,10 +9,10 @@ import pytest
 from mininet import log as mininet_log
 from mininet.cli import CLI
 
-from testbed import record, shell
-from testbed.emulation import emulate
 from testbed.errors import CannotRun
-from testbed.shaping import is_shaped, loss_program, read_back
+from testbed.network import record, shell
+from testbed.network.emulation import emulate
+from testbed.network.shaping import is_shaped, loss_program, read_back
 from topologies import clusters, grid
 
 pytestmark = pytest.mark.root

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from hostagent.wire import PACK
+from hostagent.contract.wire import PACK
 from tests.testbed.conftest import castbed
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]

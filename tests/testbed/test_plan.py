@@ -1,6 +1,6 @@
 """The names and orders of a run, worked out before anything is made."""
 
-from testbed.plan import Plan
+from testbed.network.plan import Plan
 from topologies import clusters, grid
 
 

@@ -8,14 +8,15 @@ from argparse import Namespace
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import archives
+from runfiles import archives
 from scenarios import Broadcast, Scenario, ScenarioError, Workload
 from scenarios.catalogue import find
 from scenarios.faults import Crash, Flap, LinkChange, LinkDown, LinkUp, Restart, Trigger
 from scenarios.scenario import dump, load
-from testbed import run_commands, simulated
+from testbed.commands import run as run_commands
 from testbed.errors import CannotRun
-from testbed.runner import Task
+from testbed.running import simulated
+from testbed.running.runner import Task
 from tests.testbed.conftest import castbed
 from topologies import clusters
 

@@ -6,7 +6,7 @@ import subprocess
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.results import RUN_FILES
+from runfiles.format import RUN_FILES
 from tests.testbed.conftest import castbed, start_castbed
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.namespace import inside
-from testbed import shell
+from hostagent.runtime.namespace import inside
 from testbed.errors import CannotRun
-from testbed.plan import End
-from testbed.shaping import ON_THE_WAY, loss_program, needs_netem, orders, threshold, verify
+from testbed.network import shell
+from testbed.network.plan import End
+from testbed.network.shaping import ON_THE_WAY, loss_program, needs_netem, orders, threshold, verify
 from topologies import Cost, Link, clusters
 
 ETHERTYPE = 0x88B5  # set aside for experiments

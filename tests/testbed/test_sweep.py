@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from testbed import sweep
 from testbed.errors import CannotRun
+from testbed.running import sweep
 from tests.testbed.conftest import castbed, start_castbed
 
 SWEEP = ("sweep", "clusters", "--over", "protocol=best-effort,basic", "--over", "k=2,3", "--repeat", "2", "--on", "simulator")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from analysis.results import Event
+from runfiles.format import Event
 from tests.analysis.synthetic import START_NS, honest
 from tests.testbed.conftest import castbed
 

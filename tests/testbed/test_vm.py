@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from testbed import doctor
+from testbed.network import doctor
 from tests.testbed.conftest import castbed, start_castbed, wait_for
 
 pytestmark = [

@@ -6,7 +6,7 @@ Sets of hosts travel and are kept as numbers in which bit i is host i of the lis
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hostagent.messages import Message
+from hostagent.contract.messages import Message
 from hostagent.protocols.cluster_tree.messages import Hello
 from hostagent.protocols.cluster_tree.tree import numbers_of
 

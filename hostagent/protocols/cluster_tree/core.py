@@ -41,10 +41,10 @@ Where the appendix and the text differ, slip or are silent, this file does as fo
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hostagent.core import Core, Environment
-from hostagent.delivery import Copy, DeliverOnce
-from hostagent.messages import Message, Purpose
-from hostagent.promises import Carrier, Guarantee, Promise
+from hostagent.contract.core import Core, Environment
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.promises import Carrier, Guarantee, Promise
+from hostagent.parts.delivery import Copy, DeliverOnce
 from hostagent.protocols.cluster_tree.exchange import Exchange
 from hostagent.protocols.cluster_tree.frugal import Frugal
 from hostagent.protocols.cluster_tree.knowledge import KNOWLEDGE

@@ -36,7 +36,7 @@ at rest k - 1 questions and answers every `pa_ms` and the probes. It does not de
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hostagent.messages import Message
+from hostagent.contract.messages import Message
 from hostagent.protocols.cluster_tree.acquaintance import Acquaintance
 from hostagent.protocols.cluster_tree.exchange import Exchange
 from hostagent.protocols.cluster_tree.messages import Hearsay, Hello, Info, Report, ranges

@@ -1,7 +1,7 @@
 """What hosts of the cluster tree say to each other. `origin` names the tree: the source whose messages it carries."""
 
-from hostagent.messages import Message
-from hostagent.sequences import SequenceSet
+from hostagent.contract.messages import Message
+from hostagent.parts.sequences import SequenceSet
 
 # Ranges of an INFO set beyond its first gap that fit into a datagram beside everything else; of more gaps only the latest are told.
 MOST_RANGES = 80

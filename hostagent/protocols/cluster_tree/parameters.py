@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from hostagent.core import Parameters
+from hostagent.contract.core import Parameters
 
 Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from hostagent.sequences import SequenceSet
+from hostagent.parts.sequences import SequenceSet
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,157 @@
+"""What a scenario concludes from its runs: claims that hold or do not, each with the figure that shows it, and a sweep to draw."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.figures.measured import MeasuredRun, MissingRun, Runs
+from analysis.judging.findings import Verdict
+from hostagent.contract.promises import Guarantee
+from runfiles.errors import AnalysisError
+from runfiles.format import write_whole
+
+__all__ = [
+    "Claim",
+    "Claims",
+    "MeasuredRun",
+    "MissingRun",
+    "Runs",
+    "Sweep",
+    "claims_table",
+    "evaluate",
+    "kept",
+    "least_cost",
+    "status_word",
+    "write_claims",
+]
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A claim of a paper by its number, as a sentence; whether the runs confirm it (None: they cannot tell); and the figure."""
+
+    number: str
+    text: str
+    holds: bool | None
+    figure: str
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """A plot over runs that differ in size or setting: lines by name, each of points (x, y) with a word for each."""
+
+    title: str
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float, str]]]
+
+
+Claims = Callable[[Runs], Iterable[Claim]]
+_WORDS = {True: "yes", False: "no", None: "unknown"}
+_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
+
+
+def status_word(claim: Claim) -> str:
+    """Yes, no or unknown."""
+    return _WORDS[claim.holds]
+
+
+def evaluate(claims: Claims, runs: Sequence[MeasuredRun]) -> list[Claim]:
+    """The claims about these runs. Where they were repeated with other seeds, a claim holds if it does with every seed."""
+    seeds = list(dict.fromkeys(run.summary.seed for run in runs))
+    by_seed = {seed: _of_one_seed(claims, Runs([run for run in runs if run.summary.seed == seed])) for seed in seeds}
+    if len(seeds) == 1:
+        return by_seed[seeds[0]]
+    together: dict[tuple[str, str], list[tuple[int, Claim]]] = {}
+    for seed, found in by_seed.items():
+        for claim in found:
+            together.setdefault((claim.number, claim.text), []).append((seed, claim))
+    return [_over_seeds(same) for same in together.values()]
+
+
+def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
+    found = []
+    try:
+        for claim in claims(runs):
+            if not isinstance(claim, Claim) or claim.holds not in _WORDS:
+                raise TypeError(
+                    f"claims() must give Claim(number, text, holds, figure) with holds True, False or None, not {claim!r}"
+                )
+            found.append(_believed(claim, runs))
+    except MissingRun as missing:
+        found.append(Claim("-", "the remaining claims", None, str(missing)))
+    return found
+
+
+def _believed(claim: Claim, runs: Runs) -> Claim:
+    """Nothing is known from runs whose books do not balance, or of which something is missing."""
+    doubts = [f"the books of {label} do not balance" for label, run in runs.used.items() if not run.summary.balanced]
+    doubts += [f"{label}: {run.history.damage[0]}" for label, run in runs.used.items() if run.history.damage]
+    return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} ({'; '.join(doubts)})") if doubts else claim
+
+
+def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
+    answers = {claim.holds for _, claim in same}
+    holds = False if False in answers else None if None in answers else True
+    figure = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in same)
+    return msgspec.structs.replace(same[0][1], holds=holds, figure=figure)
+
+
+def least_cost(run: MeasuredRun, since_s: float) -> Claim:
+    """The first claim of the first paper: one expensive packet with the message to each other cluster, once the tree stands.
+
+    Where messages share datagrams, two of them may cross in one packet, and that is fewer; else fewer could not reach everybody. Repairs
+    are told apart: a host whose INFO was slow is sent what it already has.
+    """
+    messages, least = run.sent_since(since_s), run.network.lower_bound
+    text = f"{run.label}: k - 1 expensive data packets per message once the tree stands"
+    if not messages:
+        return Claim("1", text, None, f"the stream ended before the tree had {since_s:g} s to form")
+    packets = run.expensive_packets(messages)
+    figure = f"{packets['data'] / len(messages):.2f} data packets per message, k - 1 = {least}; {packets['repair']} repairs"
+    if any(messages - delivered for delivered in run.delivered().values()):
+        return Claim("1", text, holds=False, figure=f"{figure}; not everybody delivered them all")
+    if packets["data"] < least * len(messages):
+        figure += "; some shared a packet"
+    return Claim("1", text, packets["data"] <= least * len(messages), figure)
+
+
+def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool) -> Claim:
+    """That a run keeps a guarantee, or that it does not: then the figure is the counterexample."""
+    finding = run.finding(guarantee)
+    text = f"{run.label}: {guarantee} {'holds' if expected else 'is violated'}"
+    if finding.verdict is Verdict.UNKNOWN:
+        return Claim(number, text, None, finding.reason)
+    return Claim(number, text, (finding.verdict is Verdict.HOLDS) == expected, finding.reason or "no counterexample")
+
+
+def write_claims(claims: Sequence[Claim], directory: Path) -> None:
+    """Write `claims.json`."""
+    write_whole(directory / "claims.json", msgspec.json.format(msgspec.json.encode(claims), indent=2) + b"\n")
+
+
+def read_claims(directories: Iterable[Path]) -> list[Claim]:
+    """What was claimed of runs, from the directories that hold them."""
+    found: dict[Path, None] = {}
+    for directory in directories:
+        found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
+    try:
+        return [claim for path in found if path.exists() for claim in msgspec.json.decode(path.read_bytes(), type=list[Claim])]
+    except msgspec.MsgspecError as error:
+        raise AnalysisError(
+            f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"
+        ) from None
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """One row a claim: what it says, whether it holds, and the figure."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("holds", no_wrap=True)
+    table.add_column("figure")
+    for claim in claims:
+        table.add_row(claim.number, escape(claim.text), _STYLES[status_word(claim)], escape(claim.figure))
+    return table

@@ -1,0 +1,258 @@
+"""Groups of runs against each other: each figure with its interval, and which differences the runs show."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.books import FOREIGN
+from analysis.figures.repeats import Group
+from analysis.figures.statistics import METHODS, MOST_EXACT, SIGNIFICANCE, Estimate, estimate, holm, least_p_value, p_value
+from analysis.figures.summary import Summary
+from analysis.judging.check_run import STYLES, percent
+from analysis.judging.findings import Verdict
+from runfiles.errors import AnalysisError
+
+
+class Measure(NamedTuple):
+    """A figure of a run: what it is called, in a word and in full, how to get it and how to write it."""
+
+    word: str
+    title: str
+    of: Callable[[Summary], float | None]
+    digits: int = 2
+    most: float = float("inf")
+
+    def text(self, value: float | None) -> str:
+        """A value as people read it."""
+        if value is None:
+            return "-"
+        digits = self.digits + 1 if self.digits == 1 and value < 10 else self.digits
+        return percent(value) if self.most == 1 else f"{value:,.{digits}f}"
+
+
+def _bytes(summary: Summary) -> float | None:
+    crossed = sum(cost.bytes for cost in summary.link_costs if cost.expensive and cost.purpose != FOREIGN)
+    return crossed / summary.messages if summary.messages else None
+
+
+MEASURES: Final = {
+    "expensive_packets_per_message": Measure(
+        "packets", "expensive packets per message", lambda run: run.cost.expensive_packets_per_message
+    ),
+    "expensive_data_packets_per_message": Measure(
+        "data", "of them data", lambda run: run.cost.expensive_data_packets_per_message
+    ),
+    "expensive_repair_packets_per_message": Measure(
+        "repair", "of them repair", lambda run: run.cost.expensive_repair_packets_per_message
+    ),
+    "expensive_control_packets_per_message": Measure(
+        "control", "of them control", lambda run: run.cost.expensive_control_packets_per_message
+    ),
+    "expensive_bytes_per_message": Measure("bytes", "bytes on expensive links per message", _bytes, 0),
+    "delay_ms_p50": Measure("p50", "delay, median, ms", lambda run: run.delay_ms.p50, 1),
+    "delay_ms_p99": Measure("p99", "delay, 99th percentile, ms", lambda run: run.delay_ms.p99, 1),
+    "delay_ms_last_p50": Measure("last", "delay to the last host, median, ms", lambda run: run.delay_ms.last_p50, 1),
+    "delivered_share": Measure("delivered", "delivered share", lambda run: run.delivered_share, 3, 1.0),
+    "load_max": Measure("load", "load of the busiest host, datagrams", lambda run: float(run.load_max), 0),
+}
+"""The figures that are compared, by the names that they have in files."""
+# The columns of two tables: all together fit neither a terminal nor a page.
+COST, REST = tuple(MEASURES)[:5], tuple(MEASURES)[5:]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One group: its runs and, for each figure that they have, the values, their median and an interval."""
+
+    name: str
+    runs: tuple[str, ...]
+    seeds: tuple[int, ...]
+    verdicts: dict[str, int]
+    balanced: bool
+    """Whether the books of every run balance."""
+    estimates: dict[str, Estimate]
+    values: dict[str, tuple[float, ...]]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a group differs from the one that it is held against. `shown` is None where so few runs could not show it."""
+
+    figure: str
+    group: str
+    against: str
+    p: float
+    p_holm: float
+    shown: bool | None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is said of the groups."""
+
+    by: str
+    against: str
+    groups: tuple[Compared, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def methods(self) -> list[str]:
+        """How the intervals were made, in the order of first use."""
+        used = (found.method for group in self.groups for found in group.estimates.values())
+        return [method for method in dict.fromkeys(used) if method]
+
+    def best(self, figure: str) -> list[Compared]:
+        """The groups with the least median, or for the share delivered the greatest; several where it is the same.
+
+        A group with open books is none of them.
+        """
+        sound = [group for group in self.groups if group.balanced and figure in group.estimates]
+        known = {group.name: group.estimates[figure].median for group in sound}
+        goal = (max if figure == "delivered_share" else min)(known.values(), default=None)
+        return [group for group in self.groups if known.get(group.name) == goal is not None]
+
+
+def compared(groups: Sequence[Group], by: str, against: str = "") -> Comparison:
+    """Compare groups, each with the one called `against`, by default the first."""
+    names = [group.name for group in groups]
+    if against and against not in names:
+        raise AnalysisError(f"there is no group {against!r}: choose from {', '.join(names)}")
+    found = tuple(_compared(group) for group in groups)
+    chosen = next(group for group in found if group.name == (against or names[0]))
+    others = [group for group in found if group is not chosen]
+    differences = tuple(difference for figure in MEASURES for difference in _differences(figure, chosen, others))
+    return Comparison(by=by, against=chosen.name, groups=found, differences=differences, notes=tuple(_notes(groups)))
+
+
+def _compared(group: Group) -> Compared:
+    values = {
+        figure: tuple(value for summary in group.summaries if (value := measure.of(summary)) is not None)
+        for figure, measure in MEASURES.items()
+    }
+    values = {figure: known for figure, known in values.items() if known}
+    return Compared(
+        name=group.name,
+        runs=tuple(str(run.directory) for run in group.runs),
+        seeds=tuple(summary.seed for summary in group.summaries),
+        verdicts=dict(Counter(str(summary.verdict) for summary in group.summaries)),
+        balanced=all(summary.balanced for summary in group.summaries),
+        estimates={figure: estimate(known, MEASURES[figure].most) for figure, known in values.items()},
+        values=values,
+    )
+
+
+def _differences(figure: str, chosen: Compared, others: Sequence[Compared]) -> Iterator[Difference]:
+    """Each of the others against the chosen group in one figure; Holm's correction is over these tests."""
+    pairs = [
+        (group, chosen.values[figure], group.values[figure]) for group in others if figure in group.values.keys() & chosen.values
+    ]
+    p_values = [p_value(one, other) for _, one, other in pairs]
+    possible = holm([least_p_value(len(one), len(other)) for _, one, other in pairs])
+    for (group, _, _), p, raised, least in zip(pairs, p_values, holm(p_values), possible, strict=True):
+        shown = raised < SIGNIFICANCE or (None if least >= SIGNIFICANCE else False)
+        yield Difference(figure=figure, group=group.name, against=chosen.name, p=p, p_holm=raised, shown=shown)
+
+
+def _notes(groups: Sequence[Group]) -> Iterator[str]:
+    """What a reader must know before comparing."""
+    runs = [run for group in groups for run in group.runs]
+    for what, several in (
+        ("scenarios", {run.input.run.scenario for run in runs}),
+        ("networks", {run.network.name for run in runs}),
+        ("engines", {run.input.run.engine for run in runs}),
+        ("numbers of messages", {str(run.summary.messages) for run in runs}),
+    ):
+        if len(several) > 1:
+            yield f"the runs are of several {what} ({', '.join(sorted(several))}): groups may differ for that reason alone"
+    for group in groups:
+        if open_books := sum(not summary.balanced for summary in group.summaries):
+            yield f"{group.name}: the books of {open_books} of {len(group.runs)} runs do not balance, so its figures are in doubt"
+        machines = {(run.input.run.datapath, run.input.run.shaping) for run in group.runs}
+        if len(machines) > 1:
+            yield f"{group.name}: its runs were made with different datapaths or ways of shaping, and are no repeats in the strict sense"
+    single = [group.name for group in groups if len(group.runs) == 1]
+    if single:
+        yield f"one run only, so no interval: {', '.join(single)}"
+
+
+def interval_text(measure: Measure, found: Estimate | None) -> str:
+    """An interval as people read it; nothing where there is none."""
+    if found is None or found.low is None:
+        return ""
+    low, high = measure.text(found.low), measure.text(found.high)
+    return low if low == high else f"{low} - {high}"
+
+
+def comparison_tables(found: Comparison) -> Iterator[Table]:
+    """Cost, then the rest: one row a group, the median of its runs and beneath it the interval."""
+    for figures, last in ((COST, "runs"), (REST, "verdict")):
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
+        table.add_column("", overflow="fold")
+        for figure in figures:
+            table.add_column(MEASURES[figure].word, justify="right", no_wrap=True)
+        table.add_column(last, justify="right" if last == "runs" else "left", no_wrap=True)
+        for group in found.groups:
+            cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
+            ending = str(len(group.runs)) if last == "runs" else verdict_text(group)
+            table.add_row(escape(group.name), *cells, ending)
+        yield table
+
+
+def _cell(measure: Measure, found: Estimate | None) -> str:
+    interval = interval_text(measure, found).replace(" - ", "\n")
+    return measure.text(found.median if found else None) + (f"\n[dim]{interval}[/dim]" if interval else "")
+
+
+def verdict_text(group: Compared) -> str:
+    """The verdicts of a group's runs; with their numbers where they are not all the same."""
+    one = len(group.verdicts) == 1
+    return "\n".join(STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items())
+
+
+def interval_lines(found: Comparison) -> Iterator[str]:
+    """How intervals were made."""
+    for method in found.methods:
+        yield f"95 % confidence intervals by {method}: {METHODS[method]}."
+
+
+def method_lines(found: Comparison) -> Iterator[str]:
+    """How differences were tested; nothing where none could be."""
+    if any(difference.shown is not None for difference in found.differences):
+        yield (
+            f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test (its normal approximation from "
+            f"{MOST_EXACT} runs on), with Holm's correction over the groups "
+            f"for each figure; below {SIGNIFICANCE:g} a difference is shown."
+        )
+
+
+def difference_lines(found: Comparison) -> Iterator[str]:
+    """One sentence a figure: from whom the chosen group differs, and where that is not shown."""
+    if found.differences and all(difference.shown is None for difference in found.differences):
+        yield "No difference can be shown with so few runs: repeat each of them, six times or more, with --repeat."
+        return
+    for figure, measure in MEASURES.items():
+        told = [difference for difference in found.differences if difference.figure == figure]
+        if told:
+            yield f"{measure.title}: {difference_text(told)}"
+
+
+def difference_text(told: Sequence[Difference]) -> str:
+    """What is shown, what is not, and what so few runs could not show, each with its p-values."""
+    parts = {
+        "differs": [difference for difference in told if difference.shown],
+        "no difference shown": [difference for difference in told if difference.shown is False],
+        "too few runs to show a difference": [difference for difference in told if difference.shown is None],
+    }
+    return "; ".join(f"{word}: {', '.join(map(_p_text, some))}" for word, some in parts.items() if some)
+
+
+def _p_text(difference: Difference) -> str:
+    return f"{difference.group} (p {p_text(difference.p_holm)})"
+
+
+def p_text(p: float) -> str:
+    """A p-value as people read it."""
+    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"

@@ -1,0 +1,185 @@
+"""The runs of a scenario as its claims look at them: figures, network, faults, and questions to the tables and event logs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analysis.figures.summary import Summary
+from analysis.judging.check_run import connectivity_of, history_of
+from analysis.judging.history import History, MessageId
+from analysis.judging.judge import CHECKS, Finding
+from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
+from hostagent.contract.promises import Guarantee
+from runfiles.format import Fault
+from runfiles.reading import RunInput
+from topologies.network import Network
+
+
+class MissingRun(LookupError):
+    """A run that the claims are about was not made."""
+
+
+class Cycle(NamedTuple):
+    """Hosts each of which is the parent of the next, and from when until when."""
+
+    hosts: tuple[str, ...]
+    since_s: float
+    until_s: float
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run. Times are in seconds since the first broadcast, as in scenarios and verdicts."""
+
+    input: RunInput
+    summary: Summary
+
+    @property
+    def label(self) -> str:
+        """What tells it from the other runs of the scenario."""
+        return self.summary.label
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self.input.directory
+
+    @property
+    def network(self) -> Network:
+        """The network as built."""
+        return self.input.network
+
+    @property
+    def source(self) -> str:
+        """The host that broadcast first."""
+        return self.history.broadcasts[0].origin
+
+    @cached_property
+    def history(self) -> History:
+        """Broadcasts and deliveries in the order of time, from the event logs."""
+        return history_of(self.input)
+
+    def table(self, name: str) -> pa.Table:
+        """A table of the run: `packets`, `link_costs`, `message_costs` or `deliveries`."""
+        return pq.read_table(self.directory / "tables" / f"{name}.parquet")
+
+    def at_s(self, at_ns: int) -> float:
+        """A time of a log or a table as seconds since the first broadcast."""
+        return (at_ns - self.history.broadcasts[0].at_ns) / 1e9
+
+    def at_ns(self, at_s: float) -> int:
+        """The other way round."""
+        return self.history.broadcasts[0].at_ns + round(at_s * 1e9)
+
+    def faults(self, *names: str) -> list[tuple[float, Fault]]:
+        """The faults of these names, or all, that were injected, each with the time from which it was in force."""
+        chosen = (fault for fault in self.input.faults if not names or fault.fault in names)
+        return sorted(((self.at_s(fault.applied_ns), fault) for fault in chosen), key=lambda item: item[0])
+
+    def sent_since(self, since_s: float) -> frozenset[MessageId]:
+        """The messages that were broadcast at this time or later."""
+        return frozenset(broadcast.message for broadcast in self.history.broadcasts if self.at_s(broadcast.at_ns) >= since_s)
+
+    def delivered(self, until_s: float = float("inf")) -> dict[str, frozenset[MessageId]]:
+        """What each host had delivered by this time."""
+        found: dict[str, set[MessageId]] = {host: set() for host in self.network.hosts}
+        for delivery in self.history.deliveries:
+            if self.at_s(delivery.at_ns) <= until_s:
+                found[delivery.host].add(delivery.message)
+        return {host: frozenset(messages) for host, messages in found.items()}
+
+    def expensive_packets(self, messages: frozenset[MessageId]) -> Counter[str]:
+        """Host-to-host packets about these messages that crossed an expensive link, by purpose."""
+        packets = Counter[str]()
+        for row in self.table("message_costs").to_pylist():
+            if (row["origin"], row["sequence"]) in messages:
+                packets[row["purpose"]] += row["packets"]
+        return packets
+
+    def expensive_between(self, since_s: float, until_s: float) -> Counter[str]:
+        """All host-to-host packets that crossed an expensive link in this time, by purpose."""
+        packets = self.table("packets").select(["sender", "packet", "purpose", "expensive", "at_ns"])
+        crossed = packets.filter(pc.and_(packets["expensive"], packets["packet"].is_valid()))
+        first = crossed.group_by(["sender", "packet"]).aggregate([("at_ns", "min"), ("purpose", "min")])
+        there = pc.and_(
+            pc.greater_equal(first["at_ns_min"], self.at_ns(since_s)), pc.less(first["at_ns_min"], self.at_ns(until_s))
+        )
+        return Counter(first.filter(there)["purpose_min"].to_pylist())
+
+    def packets_for(self, purpose: str) -> int:
+        """All host-to-host packets for a purpose, whatever links they crossed."""
+        packets = self.table("packets").select(["sender", "packet", "purpose"])
+        return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
+
+    def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
+        """The hosts to which `sender` sent a packet about a message that was seen on its way."""
+        packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])
+        about = pc.and_(pc.equal(packets["origin"], message[0]), pc.equal(packets["sequence"], message[1]))
+        found = set(packets.filter(pc.and_(about, pc.equal(packets["sender"], sender)))["destination"].to_pylist())
+        return tuple(host for host in self.network.hosts if host in found)
+
+    def finding(self, guarantee: Guarantee) -> Finding:
+        """Whether the run kept a guarantee, promised or not."""
+        return CHECKS[guarantee](self.history, self.input.run.promise, connectivity_of(self.input))
+
+    @property
+    def stream_end_s(self) -> float:
+        """When the last message was broadcast."""
+        return self.at_s(self.history.broadcasts[-1].at_ns)
+
+    def highest(self, host: str, at_s: float) -> int:
+        """The highest sequence number of the source that a host had delivered by then."""
+        return max((sequence for origin, sequence in self.delivered(at_s)[host] if origin == self.source), default=0)
+
+    def tree(self, at_s: float = float("inf")) -> State:
+        """The tree of the source at this time, or at the end: the clusters that there were, and everybody's parent."""
+        at_ns = self.history.ended_ns if at_s == float("inf") else self.at_ns(at_s)
+        return state_at(self.network, self.input.faults, self.history, self.source, at_ns)
+
+    def tree_problems(self, at_s: float = float("inf")) -> tuple[str, ...]:
+        """Why the parent graph of the source did not induce a cluster tree then, or at the end; nothing if it did."""
+        tree = self.tree(at_s)
+        return cluster_tree_problems(tree.parents, tree.clusters, self.source)
+
+    def reformations(self) -> tuple[Reformation, ...]:
+        """How long the tree of the source took to form, and to form again after every fault."""
+        return reformations(self.network, self.input.faults, self.history, self.source)
+
+    def cycles(self) -> list[Cycle]:
+        """The circles of parents among hosts that were connected with the source, each with the time that it stood."""
+        found: list[Cycle] = []
+        standing: dict[frozenset[str], float] = {}
+        for state in states(self.network, self.input.faults, self.history, self.source):
+            at_s = self.at_s(state.at_ns)
+            connected = [host for cluster in state.clusters for host in cluster]
+            there = {frozenset(circle) for circle in circles(state.parents, connected) if {*circle} <= {*connected}}
+            found += [Cycle(tuple(sorted(c)), since_s, at_s) for c, since_s in standing.items() if c not in there]
+            standing = {circle: standing.get(circle, at_s) for circle in there}
+        end_s = self.at_s(self.history.ended_ns)
+        return [*found, *(Cycle(tuple(sorted(circle)), since_s, end_s) for circle, since_s in standing.items())]
+
+
+class Runs:
+    """The runs of a scenario by label. It remembers which were looked at: what they say is worth no more than their books."""
+
+    def __init__(self, runs: Sequence[MeasuredRun]) -> None:
+        self._runs = {run.label: run for run in runs}
+        self.used: dict[str, MeasuredRun] = {}
+
+    def __getitem__(self, label: str) -> MeasuredRun:
+        if label not in self._runs:
+            raise MissingRun(f"this is about the run {label!r}, which was not made")
+        return self.used.setdefault(label, self._runs[label])
+
+    def __iter__(self) -> Iterator[MeasuredRun]:
+        return (self[label] for label in self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)

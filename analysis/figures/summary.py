@@ -1,0 +1,225 @@
+"""The figures of a run: what `summary.json` holds and what the table on the terminal shows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from analysis.books import Books, CaptureReport, LinkCost
+from analysis.figures.detection import Detection, described_detection, detection
+from analysis.judging.check_run import STYLES, connectivity_of, doubts_about, percent
+from analysis.judging.history import History
+from analysis.judging.judge import Finding, Verdict, judge
+from hostagent.contract.promises import Guarantee
+from runfiles.format import write_whole
+from runfiles.reading import RunInput
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Host-to-host packets that crossed at least one expensive link, per message broadcast; nothing where no message was."""
+
+    expensive_packets_per_message: float | None
+    expensive_data_packets_per_message: float | None
+    expensive_repair_packets_per_message: float | None
+    expensive_control_packets_per_message: float | None
+    lower_bound: int
+    """k - 1 for k clusters: the fewest packets with the message, data or repair, that can reach them all; messages may share them."""
+
+
+class Delay(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds from broadcast to delivery at hosts other than the origin; nothing where nothing was delivered."""
+
+    p50: float | None = None
+    p99: float | None = None
+    last_p50: float | None = None
+    """The median over messages of the delay to the last host that delivered it."""
+    quantiles: tuple[float, ...] = ()
+    """At every half per cent from 0 to 100."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in figures."""
+
+    scenario: str
+    label: str
+    """What tells this run from the others of its scenario; the protocol's name where that is enough."""
+    protocol: str
+    engine: str
+    seed: int
+    settings: dict[str, Any]
+    parameters: dict[str, Any]
+    pack_ms: float | None = None
+    """How messages to the same host shared datagrams: after a wait of so long at the most; None if not at all."""
+    network: str
+    hosts: int
+    clusters: int
+    messages: int
+    cost: Cost
+    delay_ms: Delay
+    delivered_share: float | None
+    """Of all pairs of a message and a host other than its origin, the share delivered."""
+    relative_reliability: float | None
+    """Of those that some protocol could have delivered on this network with these faults, the share delivered."""
+    load_max: int
+    """Datagrams sent and received by the busiest host."""
+    load_max_host: str
+    messages_per_datagram: float | None = None
+    """Protocol messages in a datagram, on average; nothing where nothing was sent, or where they were not counted."""
+    detector: Detection | None = None
+    """How quick and how right the failure detector was; nothing where nobody was suspected."""
+    balanced: bool
+    differences: tuple[str, ...]
+    verdict: Verdict
+    verdict_reasons: tuple[str, ...]
+    checks: dict[Guarantee, Finding]
+    books: Books
+    captures: tuple[CaptureReport, ...]
+    link_costs: tuple[LinkCost, ...]
+
+
+class Delays(NamedTuple):
+    """What Spark says of the delays of a run: the quantiles of `Delay`, over that many pairs of a message and a host."""
+
+    quantiles: Sequence[float]
+    pairs: int
+    last_p50: float | None
+
+
+def summarise(
+    run: RunInput,
+    history: History,
+    books: Books,
+    delays: Delays,
+    *,
+    reports: Sequence[CaptureReport],
+    link_costs: Sequence[LinkCost],
+    expensive_packets: Mapping[str, int],
+) -> Summary:
+    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose."""
+    connectivity = connectivity_of(run)
+    judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
+    load, busiest = max((_load(run, host), host) for host in run.network.hosts)
+    pairs = history.messages * (len(run.network.hosts) - 1)
+    return Summary(
+        scenario=run.run.scenario,
+        label=run.run.label or run.run.protocol,
+        protocol=run.run.protocol,
+        engine=run.run.engine,
+        seed=run.run.seed,
+        settings=run.run.settings,
+        parameters=run.run.parameters,
+        pack_ms=run.run.pack_ms,
+        network=run.network.name,
+        hosts=len(run.network.hosts),
+        clusters=len(run.network.clusters),
+        messages=history.messages,
+        cost=_cost(expensive_packets, history.messages, run.network.lower_bound),
+        delay_ms=_delay(delays),
+        delivered_share=delays.pairs / pairs if pairs else None,
+        relative_reliability=judgement.relative_reliability,
+        load_max=load,
+        load_max_host=busiest,
+        messages_per_datagram=_messages_per_datagram(run),
+        detector=detection(history, run.faults, connectivity),
+        balanced=books.balanced,
+        differences=books.differences,
+        verdict=judgement.verdict,
+        verdict_reasons=judgement.reasons,
+        checks=judgement.findings,
+        books=books,
+        captures=tuple(sorted(reports, key=lambda report: report.file)),
+        link_costs=tuple(sorted(link_costs, key=lambda cost: (cost.link, cost.source, cost.purpose))),
+    )
+
+
+def _cost(packets: Mapping[str, int], messages: int, lower_bound: int) -> Cost:
+    per_message = {purpose: packets.get(purpose, 0) / messages if messages else None for purpose in ("data", "repair", "control")}
+    return Cost(
+        expensive_packets_per_message=sum(packets.values()) / messages if messages else None,
+        **{f"expensive_{purpose}_packets_per_message": value for purpose, value in per_message.items()},
+        lower_bound=lower_bound,
+    )
+
+
+def _delay(delays: Delays) -> Delay:
+    if not delays.quantiles:
+        return Delay()
+    # Quantiles come at every half per cent, so these two are exact.
+    p50, p99 = delays.quantiles[100], delays.quantiles[198]
+    return Delay(p50=p50, p99=p99, last_p50=delays.last_p50, quantiles=tuple(delays.quantiles))
+
+
+def _load(run: RunInput, host: str) -> int:
+    counters = run.counters.get(host, {})
+    return counters.get("sent", 0) + counters.get("received", 0)
+
+
+def _messages_per_datagram(run: RunInput) -> float | None:
+    counted = [counters for counters in run.counters.values() if "messages" in counters]
+    sent = sum(counters["sent"] for counters in counted)
+    return sum(counters["messages"] for counters in counted) / sent if sent else None
+
+
+def write_summary(summary: Summary, directory: Path) -> None:
+    """Write `summary.json`."""
+    write_whole(directory / "summary.json", msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+
+
+def read_summary(directory: Path) -> Summary:
+    """Read `summary.json` back."""
+    return msgspec.json.decode((directory / "summary.json").read_bytes(), type=Summary)
+
+
+def described(summaries: Sequence[Summary]) -> str:
+    """The scenario of several runs and its network, or how many networks there are."""
+    first, networks = summaries[0], {summary.network for summary in summaries}
+    where = f"{first.hosts} hosts in {first.clusters} clusters" if len(networks) == 1 else f"{len(networks)} networks"
+    return f"{first.scenario}: {where}"
+
+
+def comparison(summaries: Sequence[Summary]) -> Table:
+    """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
+    several_seeds = len({summary.seed for summary in summaries}) > 1
+    bounds = {summary.cost.lower_bound for summary in summaries}
+    table = Table(
+        title=f"{described(summaries)}, {summaries[0].messages} messages",
+        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol", no_wrap=True)
+    for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("books", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
+        each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
+        table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
+    for summary in summaries:
+        if summary.detector is not None:
+            table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
+        table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
+    return table
+
+
+def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
+    cost, delay = summary.cost, summary.delay_ms
+    return (
+        _number(cost.expensive_packets_per_message),
+        _number(cost.expensive_data_packets_per_message),
+        _number(delay.p50, 1),
+        _number(delay.p99, 1),
+        _number(delay.last_p50, 1),
+        "-" if summary.delivered_share is None else percent(summary.delivered_share),
+        str(seed_or_load),
+        "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
+        STYLES[summary.verdict],
+    )
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,201 @@
+"""Which hosts could have had which message: the network as the injected faults made it, over time.
+
+Time falls into intervals in which nothing changes. Two hosts are connected as long as both run and the routes join them, over however many
+intervals. A way that stays open for a protocol's *patience* is a way that it must have used; one that is still open when the run ends, and
+not yet for that long, is too soon to say. `analysis.judging.network_state` says what a link or a host must be like to count.
+
+Hosts. One that crashes and does not come back is not correct, and nothing is asked of it. One that comes back with its storage is correct,
+and one that is paused too. One that comes back without its storage is, as far as promises to deliver go, another host that does not take
+part: nothing is asked of it and nobody relies on it. What it delivers in its new life is held to all rules on what may be delivered, but
+not against what its old life delivered.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from analysis.judging.history import Broadcast
+from analysis.judging.network_state import Ground, timeline
+from hostagent.contract.promises import Carrier, Promise
+from runfiles.format import Fault
+from topologies.network import Network
+
+Run = tuple[int, int]
+"""From when until when two hosts are connected without interruption."""
+
+
+class Interval(NamedTuple):
+    """A time in which nothing changes: the part of the network that each live host is in, by number."""
+
+    start_ns: int
+    end_ns: int
+    part_of: Mapping[str, int]
+
+
+class Reach(NamedTuple):
+    """The hosts that must have a message at some time before the end, each with that time; and those for which the run was too short."""
+
+    by_ns: Mapping[str, int]
+    too_soon: frozenset[str]
+
+
+class Connectivity:
+    """Who was connected with whom and when, in a run of a network with faults."""
+
+    def __init__(self, network: Network, faults: Iterable[Fault] = (), ended_ns: int = 2**63 - 1, started_ns: int = 0) -> None:
+        faults = tuple(faults)
+        self.hosts = network.hosts
+        self.ended_ns = ended_ns
+        self.last_fault_ns = max((fault.applied_ns for fault in faults), default=None)
+        self.restarts: dict[str, list[int]] = defaultdict(list)
+        self._losses: dict[str, list[int]] = defaultdict(list)
+        self._stretch = max((1 / _clock_rate(fault) for fault in faults if fault.fault == "clock"), default=1.0)
+        self.intervals = tuple(self._cut(network, faults, started_ns))
+        self._kinds = _Kinds(network.hosts, self.intervals)
+
+    def _cut(self, network: Network, faults: Iterable[Fault], started_ns: int) -> Iterator[Interval]:
+        """The intervals, and on the way what is remembered of each host."""
+        ground = Ground(network)
+        since_ns, part_of = started_ns, _live_parts(ground)
+        for at_ns, fault, ground in timeline(network, faults):
+            self._remember(fault, ground)
+            after = _live_parts(ground)
+            if at_ns >= self.ended_ns:
+                break
+            if after != part_of:
+                if at_ns > since_ns:
+                    yield Interval(since_ns, at_ns, part_of)
+                since_ns, part_of = max(at_ns, since_ns), after
+        self.correct = frozenset(network.hosts) - ground.crashed - ground.amnesic
+        self.clusters = ground.clusters()
+        """The clusters at the end."""
+        yield Interval(since_ns, max(self.ended_ns, since_ns), part_of)
+
+    def _remember(self, fault: Fault, after: Ground) -> None:
+        if fault.fault == "restart":
+            self.restarts[fault.target].append(fault.applied_ns)
+            if fault.details.get("storage") == "lost" and fault.target in after.amnesic:
+                self._losses[fault.target].append(fault.asked_ns)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether at the end every host ran and all were connected."""
+        part_of = self.intervals[-1].part_of
+        return len(part_of) == len(self.hosts) and len(set(part_of.values())) == 1
+
+    def patience_ns(self, promise: Promise) -> int:
+        """How long a way must be open; longer where a clock runs slow, as its host waits longer before it tries again."""
+        return round(promise.patience_ms * 1e6 * max(self._stretch, 1.0))
+
+    def life(self, host: str, at_ns: int) -> int:
+        """How often a host had lost its storage by then."""
+        return bisect_right(self._losses[host], at_ns) if host in self._losses else 0
+
+    def connected_with(self, host: str, at_ns: int) -> tuple[str, ...]:
+        """The other hosts that `host` was connected with then; where it is said to have crashed already, just before that."""
+        until = bisect_right([interval.start_ns for interval in self.intervals], at_ns)
+        for interval in reversed(self.intervals[:until]):
+            part = interval.part_of.get(host)
+            if part is not None:
+                return tuple(other for other, its_part in interval.part_of.items() if its_part == part and other != host)
+        return ()
+
+    def together(self, one: str, other: str) -> list[Run]:
+        """When two hosts both ran and were connected."""
+        return self._kinds.between(one, other)
+
+    def could_reach(self, broadcast: Broadcast, carrier: Carrier, patience_ns: int) -> Reach:
+        """The hosts that a message could have reached by the end, and by when."""
+        return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns)
+
+    def reach(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> Reach:
+        """The same for a message that several hosts have, each from its own time on."""
+        arrival, has = self._kinds.spread(holders, carrier, patience_ns)
+        by_ns = {host: at_ns for kind, at_ns in arrival.items() for host in self._kinds.members[kind]}
+        open_to = {kind for holder in has for kind in self._kinds.open_at_end(holder)} - arrival.keys()
+        return Reach(by_ns, frozenset(host for kind in open_to for host in self._kinds.members[kind]))
+
+
+class _Kinds:
+    """Hosts that are in the same part in every interval are of one kind, and what is true of one is true of all.
+
+    A run without faults has one kind, however many hosts there are; so ways are looked for between kinds.
+    """
+
+    def __init__(self, hosts: tuple[str, ...], intervals: tuple[Interval, ...]) -> None:
+        self._intervals = intervals
+        kinds: dict[tuple[int | None, ...], list[str]] = {}
+        for host in hosts:
+            kinds.setdefault(tuple(interval.part_of.get(host) for interval in intervals), []).append(host)
+        self._parts = list(kinds)
+        self.members = list(kinds.values())
+        self._kind_of = {host: kind for kind, members in enumerate(self.members) for host in members}
+        self._runs: dict[tuple[int, int], list[Run]] = {}
+
+    def between(self, one: str, other: str) -> list[Run]:
+        """When two hosts are connected."""
+        return self.runs(self._kind_of[one], self._kind_of[other])
+
+    def runs(self, one: int, other: int) -> list[Run]:
+        """When hosts of two kinds, or two of one kind, are connected."""
+        key = min(one, other), max(one, other)
+        if key not in self._runs:
+            self._runs[key] = self._find_runs(*key)
+        return self._runs[key]
+
+    def _find_runs(self, one: int, other: int) -> list[Run]:
+        found: list[Run] = []
+        for interval, part, its_part in zip(self._intervals, self._parts[one], self._parts[other], strict=True):
+            if part is None or part != its_part:
+                continue
+            if found and found[-1][1] == interval.start_ns:
+                found[-1] = found[-1][0], interval.end_ns
+            else:
+                found.append((interval.start_ns, interval.end_ns))
+        return found
+
+    def open_at_end(self, kind: int) -> list[int]:
+        """The kinds that are connected with this one when the run ends."""
+        part = self._parts[kind][-1]
+        return [other for other, parts in enumerate(self._parts) if part is not None and parts[-1] == part]
+
+    def spread(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> tuple[dict[int, int], set[int]]:
+        """By when each kind must have it; and the kinds of which some host had it to pass on.
+
+        The earliest arrival over ways that open and close is found as shortest paths are: what arrives first can be passed on first.
+        """
+        arrival: dict[int, int] = {}
+        heap: list[tuple[int, int]] = []
+        for host, since_ns in holders.items():
+            heappush(heap, (since_ns, self._kind_of[host]))
+        passed_on: set[int] = set()
+        while heap:
+            since_ns, holder = heappop(heap)
+            if holder in passed_on:
+                continue
+            passed_on.add(holder)
+            for kind in range(len(self.members)):
+                at_ns = self._arrives(holder, kind, since_ns, patience_ns)
+                if at_ns is not None and at_ns < arrival.get(kind, at_ns + 1):
+                    arrival[kind] = at_ns
+                    if carrier is Carrier.ANYONE:
+                        heappush(heap, (at_ns, kind))
+        return arrival, passed_on
+
+    def _arrives(self, holder: int, kind: int, since_ns: int, patience_ns: int) -> int | None:
+        for start_ns, end_ns in self.runs(holder, kind):
+            at_ns = max(start_ns, since_ns)
+            if at_ns < end_ns and at_ns + patience_ns <= end_ns:
+                return at_ns + patience_ns
+        return None
+
+
+def _live_parts(ground: Ground) -> dict[str, int]:
+    part_of = ground.parts()
+    return {host: part_of[host] for host in ground.alive}
+
+
+def _clock_rate(fault: Fault) -> float:
+    return 1 + float(fault.details.get("drift_ppm") or 0) / 1e6

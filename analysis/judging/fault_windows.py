@@ -1,0 +1,54 @@
+"""For how long each injected fault lasted: from what breaks something to what mends it, for plots."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from analysis.judging.network_state import moment
+from runfiles.format import Fault
+
+_MENDED_BY: Final = {
+    "link-down": ("link-up", "heal"),
+    "link-change": ("link-change", "heal"),
+    "switch-stop": ("switch-start",),
+    "controller-stop": ("controller-start",),
+    "crash": ("restart",),
+    "pause": ("resume", "crash"),
+}
+"""What ends each fault that lasts. The others are over at once."""
+_MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume"})
+
+
+class Window(NamedTuple):
+    """A fault, in words, and from when until when it was there."""
+
+    label: str
+    start_ns: int
+    end_ns: int
+
+
+def windows(faults: Iterable[Fault], ended_ns: int) -> tuple[Window, ...]:
+    """Every fault with its end: when it was mended, or when the run ended."""
+    ordered = sorted(faults, key=moment)
+    return tuple(
+        Window(f"{fault.fault} {fault.target}".rstrip(), moment(fault), _end(fault, ordered[number:], ended_ns))
+        for number, fault in enumerate(ordered)
+        if fault.fault not in _MENDING and not _as_built(fault)
+    )
+
+
+def _end(fault: Fault, later: Iterable[Fault], ended_ns: int) -> int:
+    if fault.fault not in _MENDED_BY:
+        return moment(fault)
+    mends = (other for other in later if other is not fault and other.fault in _MENDED_BY[fault.fault] and _same(other, fault))
+    return min(next(map(moment, mends), ended_ns), ended_ns)
+
+
+def _same(mending: Fault, fault: Fault) -> bool:
+    """Whether both are on the same thing, whichever end of a link is named first; what has no target is on everything."""
+    return not mending.target or set(mending.target.split("-")) == set(fault.target.split("-"))
+
+
+def _as_built(fault: Fault) -> bool:
+    """Whether a change of a link is one that ends an earlier one: nothing on it is lost or doubled any more."""
+    told = {name: value for name, value in fault.details.items() if name != "towards"}
+    return fault.fault == "link-change" and not any(told.values())

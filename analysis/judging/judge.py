@@ -1,0 +1,69 @@
+"""Does the run keep what the protocol promises? The register of checkers, and the verdict on a run.
+
+Both engines and the tables of Spark come here with the same three things: what happened, what was promised, and what the network allowed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import Finding, Verdict, conclude
+from analysis.judging.history import History
+from analysis.judging.properties import (
+    agreement,
+    bounded_memory,
+    causal_order,
+    cluster_tree,
+    convergence,
+    multiple_group_order,
+    multiple_source_order,
+    no_creation,
+    no_duplication,
+    quiescence,
+    single_source_order,
+    uniform_agreement,
+    validity,
+)
+from analysis.judging.reliability import relative_reliability
+from hostagent.contract.promises import Guarantee, Promise
+
+__all__ = ["CHECKS", "Check", "Finding", "Judgement", "Verdict", "judge"]
+
+Check = Callable[[History, Promise, Connectivity], Finding]
+
+CHECKS: Final[Mapping[Guarantee, Check]] = {
+    Guarantee.NO_CREATION: no_creation.check,
+    Guarantee.NO_DUPLICATION: no_duplication.check,
+    Guarantee.VALIDITY: validity.check,
+    Guarantee.AGREEMENT: agreement.check,
+    Guarantee.UNIFORM_AGREEMENT: uniform_agreement.check,
+    Guarantee.SINGLE_SOURCE_ORDER: single_source_order.check,
+    Guarantee.MULTIPLE_SOURCE_ORDER: multiple_source_order.check,
+    Guarantee.MULTIPLE_GROUP_ORDER: multiple_group_order.check,
+    Guarantee.CAUSAL_ORDER: causal_order.check,
+    Guarantee.CONVERGENCE: convergence.check,
+    Guarantee.QUIESCENCE: quiescence.check,
+    Guarantee.BOUNDED_MEMORY: bounded_memory.check,
+    Guarantee.CLUSTER_TREE: cluster_tree.check,
+}
+"""The checker of each guarantee."""
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a run, the finding for each promise, and the reasons that decided it."""
+
+    verdict: Verdict
+    findings: dict[Guarantee, Finding]
+    reasons: tuple[str, ...] = ()
+    relative_reliability: float | None = None
+
+
+def judge(history: History, promise: Promise, connectivity: Connectivity, doubts: Iterable[str] = ()) -> Judgement:
+    """Hold a run to what its protocol promises, and to nothing else. `doubts` are what else keeps the run from being believed."""
+    findings = {guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees}
+    silent = () if history.broadcasts or history.damage else ("no message was broadcast",)
+    verdict, reasons = conclude(findings, (*history.damage, *silent, *doubts))
+    reliability = relative_reliability(history, promise, connectivity)
+    return Judgement(verdict=verdict, findings=findings, reasons=reasons, relative_reliability=reliability)

@@ -1,0 +1,98 @@
+"""Causal order: a host that delivers two messages, one of which may have caused the other, delivers the cause first.
+
+What may have caused what is Lamport's "happened before" over broadcasts and deliveries: a host's earlier broadcasts, and what it had
+delivered before it broadcast, come before a message, and so does all that came before those. Events of a host at the very same time are
+not ordered. It is about what is delivered: a cause that never comes is a matter of validity.
+
+All of a host's earlier messages come before a later one. So the past of a message is one number for each origin, the last of its messages
+in it, and a log is checked in one pass: a message that lies in the past of one delivered before it comes too late.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
+from analysis.judging.history import Broadcast, Delivery, History, MessageId
+from analysis.judging.orders import Log, logs
+from hostagent.contract.promises import Promise
+
+Past = Any
+"""For each origin, the number of its last message that happened before."""
+
+
+def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
+    """Find the past of every message, then look in every log for a cause that comes after its effect."""
+    column = {origin: number for number, origin in enumerate(dict.fromkeys(b.origin for b in history.broadcasts))}
+    past = _pasts(history, connectivity, column)
+    found = [pair for log in logs(history, connectivity) if (pair := _inversion(log, past, column))]
+    if not found:
+        return nothing_to_judge(history) or holds_unless_damaged(history)
+    return _tell(history, *min(found, key=lambda pair: pair[1].at_ns))
+
+
+def _pasts(history: History, connectivity: Connectivity, column: dict[str, int]) -> dict[MessageId, Past]:
+    """The past of every message that was broadcast."""
+    last_broadcast_ns = {broadcast.origin: broadcast.at_ns for broadcast in history.broadcasts}
+    known: dict[tuple[str, int], Past] = {}
+    past: dict[MessageId, Past] = {}
+    for event in _in_time(history):
+        host = event.origin if isinstance(event, Broadcast) else event.host
+        if event.at_ns > last_broadcast_ns.get(host, -1) or (isinstance(event, Delivery) and event.message not in past):
+            continue  # What a host learns after its last broadcast reaches nobody, and what nobody broadcast has no past.
+        knows = known.setdefault((host, connectivity.life(host, event.at_ns)), np.zeros(len(column), np.int64))
+        if isinstance(event, Broadcast):
+            past.setdefault(event.message, knows.copy())
+        else:
+            np.maximum(knows, past[event.message], out=knows)
+        knows[column[event.origin]] = max(knows[column[event.origin]], event.sequence)
+    return past
+
+
+def _in_time(history: History) -> Iterator[Broadcast | Delivery]:
+    """All broadcasts and deliveries by time, and broadcasts first: a delivery at the same instant is not taken for their cause."""
+    deliveries = iter(history.deliveries)
+    pending = next(deliveries, None)
+    for broadcast in history.broadcasts:
+        while pending is not None and pending.at_ns < broadcast.at_ns:
+            yield pending
+            pending = next(deliveries, None)
+        yield broadcast
+
+
+def _inversion(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> tuple[Delivery, Delivery] | None:
+    """An effect and its cause, delivered in this order."""
+    needed = np.zeros(len(column), np.int64)
+    for cause in log:
+        if cause.message not in past:
+            continue
+        if needed[column[cause.origin]] >= cause.sequence:
+            return next(
+                (effect, cause)
+                for effect in log
+                if effect.message in past and past[effect.message][column[cause.origin]] >= cause.sequence
+            )
+        np.maximum(needed, past[cause.message], out=needed)
+    return None
+
+
+def _tell(history: History, effect: Delivery, cause: Delivery) -> Finding:
+    time, caused = Clock(history), next(b for b in history.broadcasts if b.message == effect.message)
+    learnt = _how(history, caused, cause.message)
+    verb = "broadcast" if isinstance(learnt, Broadcast) else "delivered"
+    host = learnt.origin if isinstance(learnt, Broadcast) else learnt.host
+    sentence = (
+        f"{cause.host} delivered {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
+        f"which {host} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
+    )
+    return violated(sentence, learnt, effect, cause)
+
+
+def _how(history: History, caused: Broadcast, cause: MessageId) -> Broadcast | Delivery:
+    """How the cause came before: the origin of the effect delivered it, or else that it was broadcast."""
+    for delivery in history.deliveries:
+        if delivery.message == cause and delivery.host == caused.origin and delivery.at_ns < caused.at_ns:
+            return delivery
+    return next(broadcast for broadcast in history.broadcasts if broadcast.message == cause)

@@ -1,0 +1,50 @@
+"""Convergence: when the faults have ended, hosts that run and stay connected have delivered the same set of messages.
+
+"When" is the protocol's patience after the last fault, and after the message was delivered by the first of them; before that it is too
+soon to say.
+"""
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import HOLDS, Clock, Finding, Witness, name, nothing_to_judge, unknown, violated
+from analysis.judging.history import Delivery, History
+from analysis.judging.missing_deliveries import Deliverers, deliverers
+from hostagent.contract.promises import Promise
+
+
+def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
+    """Compare the hosts of each part of the network as it was at the end, one message at a time."""
+    nothing = nothing_to_judge(history)
+    if nothing or history.damage:
+        return nothing or unknown(history.damage[0])
+    final, time = connectivity.intervals[-1], Clock(history)
+    faults_ended_ns = max(final.start_ns, connectivity.last_fault_ns or final.start_ns)
+    open_question: Finding | None = None
+    for has in deliverers(history).values():
+        for host, source in _lacking(has, history, connectivity):
+            due_ns = max(source.at_ns, faults_ended_ns) + connectivity.patience_ns(promise)
+            if due_ns <= history.ended_ns:
+                return _violated(host, source, due_ns, time)
+            missing = f"{host} had not delivered {name(source.message)} when the run ended at {time(history.ended_ns)}"
+            open_question = open_question or unknown(f"{missing}: too soon after the last fault or delivery to say never")
+    return open_question or HOLDS
+
+
+def _lacking(has: Deliverers, history: History, connectivity: Connectivity) -> list[tuple[str, Delivery]]:
+    """The hosts that do not have a message and are connected with one that has, each with that one's delivery."""
+    if len(has) == len(history.hosts):
+        return []
+    part_of = connectivity.intervals[-1].part_of
+    source_in = {part_of[host]: delivery for host, delivery in reversed(has.items()) if host in part_of}
+    return [
+        (host, source_in[part_of[host]])
+        for host in history.hosts
+        if host in part_of and host not in has and part_of[host] in source_in
+    ]
+
+
+def _violated(host: str, source: Delivery, due_ns: int, time: Clock) -> Finding:
+    sentence = (
+        f"{host} never delivered {name(source.message)}, which {source.host} delivered at {time(source.at_ns)}, "
+        f"though they were connected and without faults until {time(due_ns)} and longer"
+    )
+    return violated(sentence, source, Witness(due_ns, host, "missing", *source.message))

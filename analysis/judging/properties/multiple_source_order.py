@@ -1,0 +1,28 @@
+"""Multiple-source order: two hosts that deliver two messages of the same group deliver them in the same order, whoever sent them.
+
+Third paper, section 1.1 (b), as R1 of section 6.3 for all deliveries at all hosts, those included that crash later.
+"""
+
+from collections import defaultdict
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import Finding, holds_unless_damaged, nothing_to_judge
+from analysis.judging.history import History
+from analysis.judging.orders import Log, contradiction, groups, logs, tell
+from hostagent.contract.promises import Promise
+
+
+def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
+    """Compare the logs of all hosts, one group at a time."""
+    group_of = groups(history)
+    by_group: dict[int, list[Log]] = defaultdict(list)
+    for log in logs(history, connectivity):
+        parts: dict[int, Log] = defaultdict(list)
+        for delivery in log:
+            parts[group_of[delivery.message]].append(delivery)
+        for group, part in parts.items():
+            by_group[group].append(part)
+    for _, of_group in sorted(by_group.items()):
+        if found := contradiction(of_group):
+            return tell(history, found)
+    return nothing_to_judge(history) or holds_unless_damaged(history)

@@ -1,0 +1,57 @@
+"""Quiescence: when there is nothing left to do, no host sends more than the protocol's stated background.
+
+The rate is taken from a host's samples, over all the time since the protocol must have come to rest. In a run that ends before that, it
+is taken over the second half of the time since the last broadcast or fault, and can only be found in order. A quarter more than stated is
+let pass, as timers have jitter, and two datagrams, as one may fall on each end of the window.
+"""
+
+from typing import Final
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import HOLDS, Clock, Finding, unknown, violated
+from analysis.judging.history import History, Sample
+from analysis.judging.rest_samples import cannot_judge, rest
+from hostagent.contract.promises import Promise
+
+TOLERANCE: Final = 1.25
+EXTRA: Final = 2
+
+
+def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
+    """Hold every host's rate of sending against the background."""
+    if stop := cannot_judge(history, connectivity):
+        return stop
+    due_ns, samples = rest(history, promise, connectivity)
+    time, open_question = Clock(history), HOLDS
+    for host, taken in samples.items():
+        settled = [sample for sample in taken if sample.at_ns >= due_ns]
+        window = settled if len(settled) >= 2 else _second_half(taken)
+        if len(window) < 2:
+            open_question = unknown(
+                f"{host} was sampled {len(taken)} times after the last broadcast or fault; it takes two to tell a rate"
+            )
+        elif _busy(window[0], window[-1], promise):
+            sentence = _sentence(window[0], window[-1], promise, time)
+            if window is settled:
+                return violated(sentence, window[0], window[-1])
+            open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
+    return open_question
+
+
+def _second_half(taken: list[Sample]) -> list[Sample]:
+    """What was sampled in the second half of the time, and two samples at least."""
+    half_ns = (taken[0].at_ns + taken[-1].at_ns) // 2 if taken else 0
+    late = [sample for sample in taken if sample.at_ns >= half_ns]
+    return late if len(late) >= 2 else taken[-2:]
+
+
+def _busy(one: Sample, two: Sample, promise: Promise) -> bool:
+    seconds = (two.at_ns - one.at_ns) / 1e9
+    return two.sent - one.sent > TOLERANCE * promise.background_per_second * seconds + EXTRA
+
+
+def _sentence(one: Sample, two: Sample, promise: Promise, time: Clock) -> str:
+    return (
+        f"{one.host} sent {two.sent - one.sent} datagrams between {time(one.at_ns)} and {time(two.at_ns)}, with nothing left to do, "
+        f"where {promise.background_per_second:g} a second are stated"
+    )

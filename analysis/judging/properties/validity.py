@@ -1,0 +1,24 @@
+"""Validity: a message is delivered by every correct host that it could have reached, its origin included.
+
+Second paper, best-effort validity, with "eventually" made finite: who passes messages on (`promise.carrier`) and how long a way must stay
+open (`promise.patience_ms`) is the protocol's own word. An origin that crashes after its way was open for that long is held to it too.
+"""
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import Finding, nothing_to_judge, unknown
+from analysis.judging.history import History
+from analysis.judging.missing_deliveries import Debt, deliverers, settle
+from hostagent.contract.promises import Promise
+
+
+def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
+    """For every message that some host does not have, find out who could have had it."""
+    if history.damage:
+        return unknown(history.damage[0])
+    delivered, patience_ns = deliverers(history), connectivity.patience_ns(promise)
+    debts = (
+        Debt(broadcast, connectivity.could_reach(broadcast, promise.carrier, patience_ns))
+        for broadcast in history.broadcasts
+        if len(delivered.get(broadcast.message, ())) < len(history.hosts)
+    )
+    return nothing_to_judge(history) or settle(history, connectivity, delivered, debts)

@@ -1,0 +1,26 @@
+"""Relative reliability (first paper, section 1): the share of the opportunities that the network offered which a protocol used.
+
+An opportunity is a message and a host, other than its origin, that some protocol could have brought it to: over ways from host to host,
+each open for the protocol's patience. What was delivered over a briefer opening was evidently possible, so it counts as an opportunity
+too.
+"""
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.history import History
+from analysis.judging.missing_deliveries import deliverers
+from hostagent.contract.promises import Carrier, Promise
+
+
+def relative_reliability(history: History, promise: Promise, connectivity: Connectivity) -> float | None:
+    """Delivered pairs of a message and a host, as a share of those that were possible; nothing where none was."""
+    delivered, patience_ns = deliverers(history), connectivity.patience_ns(promise)
+    first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
+    used = possible = 0
+    for message, broadcast in first.items():
+        has = delivered.get(message, {}).keys() - {broadcast.origin}
+        used += len(has)
+        possible += len(has)
+        if len(has) < len(history.hosts) - 1:
+            could = connectivity.could_reach(broadcast, Carrier.ANYONE, patience_ns).by_ns.keys()
+            possible += len(could - has - {broadcast.origin})
+    return used / possible if possible else None

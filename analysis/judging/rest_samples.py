@@ -1,0 +1,43 @@
+"""What hosts do when there is nothing left to do: the samples that quiescence and bounded memory look at.
+
+There is something left to do while messages are broadcast, while faults go on, and as long as a host is down or cut off, since others may
+try to reach it. After that a protocol may take its patience to finish. One that has come to rest earlier keeps its promise; one that has
+not by then breaks it.
+"""
+
+from typing import NamedTuple
+
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.findings import Finding, Verdict, nothing_to_judge, unknown
+from analysis.judging.history import History, Sample
+from hostagent.contract.promises import Promise
+
+
+class Rest(NamedTuple):
+    """By when the hosts must be at rest, and each host's samples since the last broadcast or fault."""
+
+    due_ns: int
+    samples: dict[str, list[Sample]]
+
+
+def cannot_judge(history: History, connectivity: Connectivity) -> Finding | None:
+    """Why nothing is to be said of how the hosts come to rest."""
+    nothing = nothing_to_judge(history)
+    if nothing or history.damage:
+        return nothing or unknown(history.damage[0])
+    if not connectivity.is_whole:
+        return Finding(
+            Verdict.HOLDS, "nothing was asked of it: at the end a host was down or cut off, so there was something left to do"
+        )
+    return None
+
+
+def rest(history: History, promise: Promise, connectivity: Connectivity) -> Rest:
+    """When there was nothing left to do, and what the hosts said of themselves since."""
+    last_broadcast_ns = history.broadcasts[-1].at_ns if history.broadcasts else 0
+    since_ns = max(last_broadcast_ns, connectivity.last_fault_ns or 0)
+    samples: dict[str, list[Sample]] = {host: [] for host in history.hosts}
+    for sample in history.samples:
+        if sample.at_ns > since_ns:
+            samples[sample.host].append(sample)
+    return Rest(since_ns + connectivity.patience_ns(promise), samples)

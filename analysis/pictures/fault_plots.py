@@ -1,0 +1,112 @@
+"""How delays change around faults: every delivery a dot over the time of its broadcast, and beneath it when which fault was there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
+
+from analysis.judging.fault_windows import Window, windows
+from analysis.judging.history import History
+from analysis.pictures.plots import INK, LEAST_MS, SPREAD
+from runfiles.reading import RunInput
+
+# Of the Okabe-Ito palette, as in the other plots.
+DELIVERY: Final = "#0072B2"
+MISSING: Final = "#D55E00"
+FAULT: Final = "#E69F00"
+# More kinds of faults than this would leave no room for the delays.
+MOST_LANES: Final = 10
+# Of more dots than this, an SVG holds a picture instead of shapes.
+MOST_SHAPES: Final = 5000
+
+
+def delays_over_time_figure(run: RunInput, history: History) -> Figure:
+    """The delay of each delivery at a host other than the origin, with the faults of the run."""
+    start_ns = history.broadcasts[0].at_ns if history.broadcasts else run.run.started_ns
+    lanes = _lanes(windows(run.faults, history.ended_ns))
+    figure = Figure(figsize=(8.0, 4.2 + 0.24 * len(lanes)), layout="constrained")
+    delays, faults = figure.subplots(2, 1, sharex=True, height_ratios=[3.6, 0.24 * len(lanes) + 0.1])
+    _draw_delays(delays, history, start_ns)
+    _draw_faults(faults, delays, lanes, start_ns)
+    faults.set_xlabel("seconds since the first broadcast")
+    title = f"Delay of each delivery, and the faults: {run.run.protocol}, {run.run.scenario}"
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def _lanes(found: Sequence[Window]) -> dict[str, list[Window]]:
+    """The windows by their labels, in the order of time; the last lane has what is too much to tell apart."""
+    lanes: dict[str, list[Window]] = {}
+    for window in found:
+        lanes.setdefault(window.label, []).append(window)
+    if len(lanes) <= MOST_LANES:
+        return lanes
+    labels = list(lanes)
+    rest = [window for label in labels[MOST_LANES - 1 :] for window in lanes[label]]
+    return {label: lanes[label] for label in labels[: MOST_LANES - 1]} | {f"{len(labels) - MOST_LANES + 1} more": rest}
+
+
+def _draw_delays(axes: Axes, history: History, start_ns: int) -> None:
+    broadcast_at, delivered = history.broadcast_at, _first_deliveries(history)
+    pairs = [(broadcast_at[message], at_ns) for (message, _), at_ns in delivered.items() if message in broadcast_at]
+    seconds = np.array([(sent_ns - start_ns) / 1e9 for sent_ns, _ in pairs])
+    delays = np.array([(at_ns - sent_ns) / 1e6 for sent_ns, at_ns in pairs])
+    logarithmic = len(delays) > 0 and delays.max() > SPREAD * max(delays.min(), LEAST_MS)
+    delays = np.maximum(delays, LEAST_MS if logarithmic else 0.0)
+    axes.scatter(seconds, delays, s=7, color=DELIVERY, alpha=0.5, linewidths=0, rasterized=len(pairs) > MOST_SHAPES, zorder=3)
+    handles = [Line2D([], [], ls="", marker="o", ms=4, color=DELIVERY, label="a delivery")]
+    if missing := _missing(history, delivered):
+        xs = [(broadcast_at[message] - start_ns) / 1e9 for message in missing]
+        axes.scatter(
+            xs, [1.0] * len(xs), s=22, marker="x", color=MISSING, transform=axes.get_xaxis_transform(), clip_on=False, zorder=4
+        )
+        handles.append(Line2D([], [], ls="", marker="x", ms=5, color=MISSING, label="not delivered everywhere by the end"))
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda delay, _: f"{delay:g}" if delay > LEAST_MS else f"≤ {LEAST_MS:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(0, 1.08 * float(delays.max(initial=0.0)) or 1.0)
+    axes.set_ylabel("milliseconds since the broadcast")
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize=9)
+
+
+def _first_deliveries(history: History) -> Mapping[tuple[tuple[str, int], str], int]:
+    """When each message was first delivered at each host but its origin."""
+    first: dict[tuple[tuple[str, int], str], int] = {}
+    for delivery in history.deliveries:
+        if delivery.host != delivery.origin:
+            first.setdefault((delivery.message, delivery.host), delivery.at_ns)
+    return first
+
+
+def _missing(history: History, delivered: Mapping[tuple[tuple[str, int], str], int]) -> list[tuple[str, int]]:
+    """The messages that some host did not deliver."""
+    times: dict[tuple[str, int], int] = dict.fromkeys(history.broadcast_at, 0)
+    for message, _ in delivered:
+        times[message] = times.get(message, 0) + 1
+    return [message for message in history.broadcast_at if times[message] < len(history.hosts) - 1]
+
+
+def _draw_faults(axes: Axes, above: Axes, lanes: Mapping[str, Sequence[Window]], start_ns: int) -> None:
+    """A lane for each fault, and the same times as soft bands behind the delays. What is over at once is a line."""
+    for number, found in enumerate(lanes.values()):
+        for window in found:
+            start, end = (window.start_ns - start_ns) / 1e9, (window.end_ns - start_ns) / 1e9
+            if end > start:
+                axes.barh(number, end - start, left=start, height=0.62, color=FAULT, edgecolor=INK, linewidth=0.6)
+                above.axvspan(start, end, color=FAULT, alpha=0.15, linewidth=0, zorder=0)
+            else:
+                axes.plot([start], [number], marker="d", color=FAULT, markeredgecolor=INK, markeredgewidth=0.6, linestyle="")
+                above.axvline(start, color=FAULT, linewidth=1.0, zorder=0)
+    axes.set_yticks(range(len(lanes)), labels=list(lanes), fontsize=8)
+    axes.set_ylim(len(lanes) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)

@@ -1,0 +1,258 @@
+"""The figures of a report, drawn from summaries: PNG to look at, SVG to print. Colours are of the Okabe-Ito palette.
+
+What is compared comes as groups of repeats by name; a figure shows the median of each group, and how far its repeats are apart.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.books import FOREIGN
+from analysis.figures.claims import Sweep
+from analysis.figures.statistics import estimate
+from analysis.figures.summary import Summary, described
+from topologies import drawing
+from topologies.network import Network
+
+INK = "#222222"
+PURPOSES = {"data": ("#0072B2", ""), "repair": ("#E69F00", "//"), "control": ("#999999", "..")}
+"""Colour and hatch of each purpose, so that the parts are told apart in print without colour too."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
+STYLES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
+# A bar that is this many times lower than the highest can hardly be seen beside it.
+TOO_LOW = 10
+SPREAD = 30
+"""Where the greatest value is that many times the least, only a logarithmic scale shows both."""
+
+LEAST_MS = 0.01
+"""Where a logarithmic scale of delays starts, above nothing."""
+
+Groups = Mapping[str, Sequence[Summary]]
+
+
+class Look(NamedTuple):
+    """How a group is drawn, the same in every figure."""
+
+    colour: str
+    style: Any
+    marker: str
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """A look for each name. The numbers of colours, styles and markers have no common factor: the first 140 are all different."""
+    return {
+        name: Look(*look)
+        for name, look in zip(names, zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), strict=False), strict=False)
+    }
+
+
+def cost_figure(groups: Groups) -> Figure:
+    """Cost per group, stacked by purpose, with the lower bound; low bars once more, enlarged.
+
+    Medians of parts do not add up to the median of their sum. So the parts are those of the run in the middle, or of the two there.
+    """
+    parts = {name: _middle_parts(summaries) for name, summaries in groups.items()}
+    totals = {name: sum(found.values()) for name, found in parts.items()}
+    low = [name for name, total in totals.items() if total * TOO_LOW < max(totals.values())]
+    low = low if any(totals[name] for name in low) else []
+    panels = [list(groups), *([low] if low else [])]
+    widths = [max(3.0, 0.4 + room(len(names)) * len(names)) for names in panels]
+    figure = Figure(figsize=(max(4.5, sum(widths) + 1.6), 4.2), layout="constrained")
+    every = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
+    for axes, names in zip(every, panels, strict=True):
+        plain(axes)
+        _draw_stacks(axes, {name: parts[name] for name in names}, groups)
+        bounds = [groups[name][0].cost.lower_bound for name in names]
+        _draw_bounds(axes, bounds)
+        axes.set_ylim(0, 1.14 * max(*(_top(groups[name]) for name in names), *bounds, 1))
+    every[0].set_ylabel("packets per message")
+    _title(every[0], "Packets that crossed an expensive link", groups)
+    if low:
+        every[1].set_title("The low ones, enlarged\n", fontsize=11, loc="left")
+    # From top to bottom as in the stack.
+    figure.legend(*(part[::-1] for part in every[0].get_legend_handles_labels()), loc="outside right center", frameon=False)
+    return figure
+
+
+def _draw_bounds(axes: Axes, bounds: Sequence[int]) -> None:
+    """The least that each bar could be: one line where it is the same for all, else one across each."""
+    if len(set(bounds)) == 1:
+        axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bounds[0]}")
+    else:
+        places = np.arange(len(bounds))
+        axes.hlines(bounds, places - 0.4, places + 0.4, color=INK, linestyle="--", linewidth=1.2, label="least possible:\nk - 1")
+
+
+def _middle_parts(summaries: Sequence[Summary]) -> dict[str, float]:
+    ordered = sorted(summaries, key=_total)
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+    return {
+        purpose: fmean(getattr(summary.cost, f"expensive_{purpose}_packets_per_message") or 0.0 for summary in middle)
+        for purpose in PURPOSES
+    }
+
+
+def _total(summary: Summary) -> float:
+    return summary.cost.expensive_packets_per_message or 0.0
+
+
+def _top(summaries: Sequence[Summary]) -> float:
+    found = estimate([_total(summary) for summary in summaries])
+    return found.median if found.high is None else max(found.median, found.high)
+
+
+def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: Groups) -> None:
+    """A bar for each group, with the interval of its height."""
+    bottom = np.zeros(len(parts))
+    for purpose, (colour, hatch) in PURPOSES.items():
+        heights = np.array([found[purpose] for found in parts.values()])
+        axes.bar(
+            range(len(parts)), heights, 0.55, bottom, color=colour, hatch=hatch, edgecolor="white", linewidth=0.8, label=purpose
+        )
+        bottom += heights
+    for place, (name, total) in enumerate(zip(parts, bottom, strict=True)):
+        found = estimate([_total(summary) for summary in groups[name]])
+        if found.low is not None and found.high is not None:
+            # The parts of equal repeats may add up to a little more or less.
+            reach = [[max(0.0, total - found.low)], [max(0.0, found.high - total)]]
+            axes.errorbar([place], [total], reach, color=INK, capsize=4, linewidth=1.2)
+        if room(len(parts)) < 0.5:
+            continue
+        axes.annotate(f"{total:,.4g}", (place, _top(groups[name])), (0, 4), textcoords="offset points", ha="center", color=INK)
+    name_bars(axes, parts)
+    axes.set_xlim(-0.6, len(parts) - 0.4)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def room(count: int) -> float:
+    """Inches for each of so many bars: a figure is no wider than a page on its side."""
+    return min(1.15, 12 / count)
+
+
+def name_bars(axes: Axes, names: Collection[str]) -> None:
+    """Names that fit under bars: broken into lines, or upright where there are many."""
+    if room(len(names)) < 0.8:
+        axes.set_xticks(range(len(names)), list(names), rotation=90, fontsize=8)
+    else:
+        broken = [name.replace("-", "-\n") if len(name) > 12 else name for name in names]
+        axes.set_xticks(range(len(names)), [name.replace(", ", ",\n") for name in broken])
+
+
+def delay_figure(groups: Groups) -> Figure:
+    """The share of deliveries made within a time: one curve a group, the median of its repeats, in a band from the least to the greatest.
+
+    A curve ends at the share that was delivered at all.
+    """
+    figure, axes = sized(6.4)
+    shares = np.linspace(0, 100, 201)
+    delays = {name: np.array([_delays_at(shares, summary) for summary in summaries]) for name, summaries in groups.items()}
+    shown = [float(delay) for found in delays.values() for delay in found[np.isfinite(found)]]
+    if shown and max(shown) > SPREAD * max(min(shown), LEAST_MS):
+        delays, shown = {name: np.maximum(found, LEAST_MS) for name, found in delays.items()}, [max(d, LEAST_MS) for d in shown]
+    for name, look in looks(groups).items():
+        middle = np.median(delays[name], axis=0)
+        there = np.isfinite(middle)
+        if len(delays[name]) > 1 and there.any():
+            # Where a repeat never delivered so much, the band goes on beyond the edge.
+            least, most = (np.minimum(edge, 10 * max(shown)) for edge in (delays[name].min(axis=0), delays[name].max(axis=0)))
+            axes.fill_betweenx(shares[there], least[there], most[there], color=look.colour, alpha=0.18, linewidth=0)
+        axes.plot(middle[there], shares[there], color=look.colour, linestyle=look.style, linewidth=1.8, label=name)
+    axes.set_ylim(0, 103)
+    scale(axes, shown)
+    axes.set_xlim(right=1.05 * max(shown, default=1) or 1)
+    axes.xaxis.set_major_formatter(lambda delay, _: f"{delay:,g}" if delay != LEAST_MS else f"≤ {LEAST_MS:g}")
+    axes.set_xlabel("milliseconds since the broadcast")
+    axes.set_ylabel("delivered, % of messages times hosts")
+    _title(axes, "Time to deliver a message at another host", groups)
+    axes.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def _delays_at(shares: Any, summary: Summary) -> Any:
+    """After how long each share of all pairs of a message and a host was delivered; infinite where it never was."""
+    quantiles, delivered = summary.delay_ms.quantiles, 100 * (summary.delivered_share or 0.0)
+    if not quantiles or not delivered:
+        return np.full(len(shares), np.inf)
+    return np.interp(shares, np.linspace(0, delivered, len(quantiles)), quantiles, right=np.inf)
+
+
+def carried(summary: Summary, network: Network) -> dict[str, float]:
+    """Packets per message on each link between switches, both directions together."""
+    found = {link.name: 0.0 for link in network.links if not (network.is_host(link.a) or network.is_host(link.b))}
+    for cost in summary.link_costs:
+        if cost.link in found and cost.purpose != FOREIGN:
+            found[cost.link] += cost.packets / max(summary.messages, 1)
+    return found
+
+
+def link_figure(summary: Summary, network: Network) -> Figure:
+    """What each link between switches carried, on the network."""
+    title = f"Packets per message on each link: {summary.label}, {summary.scenario}"
+    return drawing.figure(network, carried(summary, network), "packets per message, both directions", title)
+
+
+def sweep_figure(sweep: Sweep) -> Figure:
+    """What several runs cost or achieve against what they differ in, one line a name."""
+    figure, axes = sized(6.4)
+    for (name, points), (colour, style, marker) in zip(sweep.lines.items(), looks(sweep.lines).values(), strict=True):
+        xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+        axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
+        for x, y, word in points:
+            axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
+    every = [point for points in sweep.lines.values() for point in points]
+    scale(axes, [x for x, _, _ in every])
+    if min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > SPREAD * min(y for _, y, _ in every):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.margins(x=0.1, y=0.1)
+    axes.set_xlabel(sweep.x)
+    axes.set_ylabel(sweep.y)
+    axes.set_title(sweep.title, fontsize=11, loc="left")
+    if len(sweep.lines) > 1:
+        axes.legend(loc="best", frameon=False)
+    return figure
+
+
+def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
+    """Write figures by name as PNG and SVG."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return [path for name, figure in figures for path in drawing.save(figure, directory / name)]
+
+
+def sized(width: float) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes."""
+    figure = Figure(figsize=(width, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    plain(axes)
+    return figure, axes
+
+
+def plain(axes: Axes) -> None:
+    """No more lines than it takes to read a value."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def scale(axes: Axes, delays: Sequence[float]) -> None:
+    """From zero, unless repairs take so much longer than first copies that only a logarithmic scale shows both."""
+    if delays and min(delays) > 0 and max(delays) > SPREAD * min(delays):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_xlim(0, 1.05 * max(delays, default=1) or 1)
+
+
+def _title(axes: Axes, what: str, groups: Groups) -> None:
+    every = [summary for summaries in groups.values() for summary in summaries]
+    axes.set_title(f"{what}\n{described(every)}", fontsize=11, loc="left")

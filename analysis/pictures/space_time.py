@@ -1,0 +1,207 @@
+"""Space-time diagrams: what became of one message, each host a line through time, each packet about it a stroke from host to host.
+
+Packets are those whose header names the message. Where several messages share a datagram it names the first, so a delivery may have no
+stroke of its own.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
+
+from analysis.figures.measured import MeasuredRun
+from analysis.figures.repeats import Group
+from analysis.judging.history import MessageId
+from analysis.pictures.repeat_plots import grid, panels
+from runfiles.errors import AnalysisError
+
+INK: Final = "#222222"
+# Of the Okabe-Ito palette, as in the other plots: expensive links, deliveries.
+EXPENSIVE: Final = "#D55E00"
+DELIVERY: Final = "#0072B2"
+CHEAP: Final = "#777777"
+STYLES: Final[dict[str, Any]] = {"data": "-", "repair": (0, (5, 2)), "control": (0, (1, 1.6))}
+_LOOKS: Final = {False: (CHEAP, 0.7), True: (EXPENSIVE, 0.9)}
+# Of more arrows than this nothing can be told apart; then what carries no message is left out.
+MOST_STROKES: Final = 300
+# How much longer than to the last delivery a panel goes on.
+AFTER: Final = 1.2
+# A last delivery that is that many times later than nine of ten would press all others together.
+TOO_LATE: Final = 5
+
+
+class Stroke(NamedTuple):
+    """A packet: from whom to whom, when it was first and last seen on any link, in nanoseconds, and whether it arrived."""
+
+    sender: str
+    destination: str
+    start: float
+    end: float
+    purpose: str
+    expensive: bool
+    arrived: bool
+
+    def since(self, start_ns: int) -> "Stroke":
+        """The same in milliseconds since the broadcast."""
+        return self._replace(start=(self.start - start_ns) / 1e6, end=(self.end - start_ns) / 1e6)
+
+
+def parse_message(text: str) -> MessageId:
+    """A message as users write it: `h1:5` is the fifth of h1."""
+    origin, colon, sequence = text.rpartition(":")
+    if not colon or not origin or not sequence.isdigit():
+        raise AnalysisError(f"{text!r} is no message: write its origin and its number, such as h1:5")
+    return origin, int(sequence)
+
+
+def chosen_message(run: MeasuredRun, asked: MessageId | None) -> MessageId | None:
+    """The message asked for, or the first of the last third of those delivered; nothing where there is none."""
+    deliveries = run.table("deliveries")
+    times = deliveries.group_by(["origin", "sequence"]).aggregate([("broadcast_ns", "min")]).sort_by("broadcast_ns_min")
+    known = list(zip(times["origin"].to_pylist(), times["sequence"].to_pylist(), strict=True))
+    if asked is not None:
+        return asked if asked in known else None
+    return known[2 * len(known) // 3] if known else None
+
+
+def check_message(groups: Sequence[Group], asked: MessageId | None) -> None:
+    """Refuse a message that is nowhere to be seen."""
+    if asked is not None and not any(chosen_message(group.runs[0], asked) for group in panels(groups)):
+        raise AnalysisError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
+
+
+def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -> Figure:
+    """One panel a group: the first repeat's way of spreading one message."""
+    shown = panels(groups)
+    messages = [chosen_message(group.runs[0], asked) for group in shown]
+    rows, columns = grid(len(shown))
+    hosts = max(len(group.runs[0].network.hosts) for group in shown)
+    figure = Figure(figsize=(4.3 * columns + 0.4, rows * min(7.0, 1.5 + 0.11 * hosts) + 0.6), layout="constrained")
+    every = figure.subplots(rows, columns, squeeze=False)
+    for number, axes in enumerate(every.flat):
+        if number < len(shown) and (message := messages[number]):
+            _draw(axes, shown[number], message)
+        else:
+            axes.set_axis_off()
+    figure.supxlabel("milliseconds since the broadcast; every panel has a scale of its own", fontsize=10)
+    figure.legend(handles=list(_handles()), loc="outside upper center", ncols=6, frameon=False, fontsize=9)
+    return figure
+
+
+def _draw(axes: Axes, group: Group, message: MessageId) -> None:
+    run = group.runs[0]
+    deliveries = _about(run.table("deliveries"), message)
+    start_ns = deliveries["broadcast_ns"][0].as_py()
+    times = [(at_ns - start_ns) / 1e6 for at_ns in deliveries["delivered_ns"].to_pylist()]
+    end_ms = AFTER * _horizon(times)
+    height = _heights(run)
+    every = [stroke.since(start_ns) for stroke in strokes(run.table("packets"), message)]
+    shown = [stroke for stroke in every if stroke.start <= end_ms]
+    control = sum(stroke.purpose == "control" for stroke in shown)
+    if crowded := len(shown) > MOST_STROKES:
+        shown = [stroke for stroke in shown if stroke.purpose != "control"]
+    axes.hlines(list(height.values()), 0, 1, transform=axes.get_yaxis_transform(), color="#DDDDDD", linewidth=0.6, zorder=0)
+    (_draw_strokes if len(shown) > MOST_STROKES else _draw_arrows)(axes, shown, height)
+    lost = [stroke for stroke in shown if not stroke.arrived]
+    axes.scatter(
+        [s.end for s in lost], [height[s.destination] for s in lost], s=18, marker="x", color=INK, linewidths=1, zorder=4
+    )
+    axes.scatter(times, [height[host] for host in deliveries["host"].to_pylist()], s=12, color=DELIVERY, zorder=5, linewidths=0)
+    axes.scatter([0], [height[message[0]]], s=45, marker="*", color=INK, zorder=6)
+    late = sum(at_ms > end_ms for at_ms in times)
+    told = {
+        f"deliver{'ies' if late > 1 else 'y'} later, up to {max(times):.0f} ms": late,
+        "control packets not drawn": control if crowded else 0,
+        "packets sent later": len(every) - sum(s.start <= end_ms for s in every),
+    }
+    _label(axes, group, message, height, ", ".join(f"{number} {what}" for what, number in told.items() if number))
+    axes.set_xlim(-0.03 * end_ms, end_ms or 1)
+
+
+def _horizon(times_ms: Sequence[float]) -> float:
+    """Until when deliveries are shown: the last, or if that is far off, the last of nine in ten."""
+    most = sorted(times_ms)[math.ceil(0.9 * len(times_ms)) - 1]
+    return most if max(times_ms) > TOO_LATE * most > 0 else max(times_ms)
+
+
+def _draw_arrows(axes: Axes, shown: Sequence[Stroke], height: dict[str, float]) -> None:
+    for stroke in shown:
+        colour, width = _LOOKS[stroke.expensive]
+        start, end = (stroke.start, height[stroke.sender]), (stroke.end, height[stroke.destination])
+        arrow = FancyArrowPatch(
+            start,
+            end,
+            arrowstyle="-|>",
+            mutation_scale=5,
+            shrinkA=0,
+            shrinkB=0,
+            color=colour,
+            linewidth=width,
+            zorder=2,
+            alpha=0.9,
+        )
+        arrow.set_linestyle(STYLES[stroke.purpose])
+        axes.add_patch(arrow)
+
+
+def _draw_strokes(axes: Axes, shown: Sequence[Stroke], height: dict[str, float]) -> None:
+    """What is too much for arrows is a haze of thin lines, and a picture within an SVG."""
+    for expensive, (colour, _) in _LOOKS.items():
+        lines = [[(s.start, height[s.sender]), (s.end, height[s.destination])] for s in shown if s.expensive == expensive]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.5, alpha=0.3, rasterized=True, zorder=2))
+
+
+def _label(axes: Axes, group: Group, message: MessageId, height: dict[str, float], more: str) -> None:
+    seed = f", seed {group.runs[0].summary.seed}" if len(group.runs) > 1 else ""
+    axes.set_title(f"{group.name}: {message[0]}:{message[1]}{seed}" + f"\n{more}" * bool(more), fontsize=10, loc="left")
+    every = max(1, len(height) // 16)
+    some = list(height)[::every]
+    axes.set_yticks([height[host] for host in some], some, fontsize=7)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(max(height.values()) + 1, -1)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _heights(run: MeasuredRun) -> dict[str, float]:
+    """A place for each host, clusters together and apart from each other."""
+    places: dict[str, float] = {}
+    at = 0.0
+    for cluster in run.network.clusters:
+        for host in cluster:
+            places[host] = at
+            at += 1
+        at += 0.5
+    return places
+
+
+def strokes(packets: pa.Table, message: MessageId) -> list[Stroke]:
+    """Every host-to-host packet about a message, from where it was first to where it was last seen."""
+    seen = _about(packets, message)
+    seen = seen.filter(pc.and_(seen["packet"].is_valid(), seen["destination"].is_valid()))
+    seen = seen.append_column("arrived", pc.equal(seen["target"], seen["destination"]))
+    found = seen.group_by(["sender", "packet", "destination", "purpose"]).aggregate(
+        [("at_ns", "min"), ("at_ns", "max"), ("expensive", "any"), ("arrived", "any")]
+    )
+    columns = ("sender", "destination", "at_ns_min", "at_ns_max", "purpose", "expensive_any", "arrived_any")
+    return [Stroke(*(row[name] for name in columns)) for row in found.sort_by("at_ns_min").to_pylist()]
+
+
+def _about(table: pa.Table, message: MessageId) -> pa.Table:
+    return table.filter(pc.and_(pc.equal(table["origin"], message[0]), pc.equal(table["sequence"], message[1])))
+
+
+def _handles() -> Iterator[Line2D]:
+    yield Line2D([], [], ls="", marker="*", ms=8, color=INK, label="broadcast")
+    yield Line2D([], [], ls="", marker="o", ms=4, color=DELIVERY, label="delivery")
+    yield Line2D([], [], color=EXPENSIVE, lw=1.2, label="crossed an expensive link")
+    yield Line2D([], [], color=CHEAP, lw=0.8, label="cheap links only")
+    for purpose, style in STYLES.items():
+        yield Line2D([], [], color=INK, lw=1, ls=style, label=purpose)
+    yield Line2D([], [], ls="", marker="x", ms=5, color=INK, label="lost")

@@ -1,5 +1,0 @@
-"""The promises of a broadcast protocol, one module a property.
-
-Each module has one function, `check(history, promise, connectivity) -> Finding`. It is pure, says *violated* only with the events that
-show it, and *unknown* where the history is empty, damaged or too short. `analysis.checks` has the register.
-"""

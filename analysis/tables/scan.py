@@ -1,0 +1,310 @@
+"""Capture files to the packets table, and event logs to Spark rows: each worker takes some files, or parts of files.
+
+Captures are read by `sparkpcap`; here numbers become names, and workers write the packets table themselves, as to hand every packet to
+the JVM for that would take most of the time. What they hand over is a `report` of each part of a file: what was in it and what could not
+be read, and what it cost the link. So one pass over the files gives all three, and a file that is missing or damaged is a sentence in the
+books and not the end of the job.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from ipaddress import IPv4Address
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from analysis.books import FOREIGN, CaptureReport
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import FIELDS, MAGIC, VERSION, Header
+from runfiles.event_logs import read_log
+from runfiles.format import CROSSINGS, Capture
+from runfiles.reading import RunInput
+from sparkpcap.plan import Part, plan
+from sparkpcap.rows import Query, Report, read
+
+PACKETS: Final = pa.schema(
+    [
+        ("link", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("expensive", pa.bool_()),
+        ("at_ns", pa.int64()),
+        ("sender", pa.string()),
+        ("destination", pa.string()),
+        ("dscp", pa.int32()),
+        ("bytes", pa.int32()),
+        ("protocol", pa.int32()),
+        ("kind", pa.int32()),
+        ("purpose", pa.string()),
+        ("packet", pa.int64()),
+        ("group", pa.int32()),
+        ("origin", pa.string()),
+        ("sequence", pa.int64()),
+    ]
+)
+"""One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
+only the header tells; their `sender` is who the address says it was."""
+
+LINK_COSTS: Final = pa.schema(
+    [
+        ("link", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("expensive", pa.bool_()),
+        ("purpose", pa.string()),
+        ("packets", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run are of purpose `foreign`."""
+
+ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), ("missed", pa.bool_()), *LINK_COSTS])
+"""What workers hand over: for each part of a capture file a row with its report, and rows without one, with what its packets cost. `run` is
+the position of the run in the job."""
+
+EVENTS: Final = pa.schema(
+    [
+        ("run", pa.int32()),
+        ("host", pa.string()),
+        ("event", pa.string()),
+        ("at_ns", pa.int64()),
+        ("origin", pa.string()),
+        ("sequence", pa.int64()),
+        ("details", pa.string()),
+        ("report", pa.string()),
+    ]
+)
+"""One row for each event in a log that a history is made of (`runfiles.event_logs.KEPT`); `details` is JSON, where there are any."""
+
+_BATCH: Final = 200_000
+_TASK: Final = pa.schema([("task", pa.int32())])
+_ETHERNET_HEADER: Final = 14
+# Numbers have no dictionary: to look for one takes as long as all the rest of the writing.
+_TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
+_PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
+
+_READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[], Batches]
+
+
+class _Names(NamedTuple):
+    """How workers turn the numbers of one run into names, and which links there are."""
+
+    directory: Path
+    run: int
+    udp_port: int
+    hosts: pa.Array
+    addresses: pa.Array
+    captures: tuple[Capture, ...]
+    links: tuple[tuple[str, bool], ...]
+
+
+class Scanned(NamedTuple):
+    """Both tables have a column `run`."""
+
+    reports: pa.Table
+    link_costs: pa.Table
+
+
+def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: bool = True) -> Scanned:
+    """Write the packets table of every run, from captures or what the simulator wrote. Where cuts were guessed wrongly, once more."""
+    places = [_empty_table(run.directory) for run in runs]
+    names = [_names(run) for run in runs]
+    simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
+    captures = {
+        str(run.directory / capture.file): (number, item)
+        for number, run in enumerate(runs)
+        for item, capture in enumerate(run.run.captures)
+        if number not in simulated
+    }
+
+    def store_parts(number: int, parts: Sequence[Part]) -> Batches:
+        for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
+            with _writer(places[run], number) as writer:
+                for part in of_run:
+                    yield from store_capture(names[run], run, captures[part.path][1], part, writer)
+
+    def store_crossings(run: int) -> Batches:
+        with _writer(places[run], 0) as writer:
+            for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
+                packets = batch_of(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
+                writer.write_batch(packets)
+                yield _costs(run, packets)
+
+    planned = plan(list(captures), spark.sparkContext.defaultParallelism, guessing=guessing)
+    tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
+    tasks += [partial(store_crossings, run) for run in simulated]
+    accounts = distribute(spark, tasks, ACCOUNTS).toArrow()
+    if guessing and pc.any(accounts["missed"]).as_py():
+        return scan_packets(spark, runs, guessing=False)
+    is_report = accounts["report"].is_valid()
+    return Scanned(accounts.filter(is_report).select(["run", "report"]), _sums(accounts.filter(pc.invert(is_report))))
+
+
+def packets_table(directory: Path) -> Path:
+    """Where a run's packets are: a directory of files."""
+    return directory / "tables" / "packets.parquet"
+
+
+def _empty_table(directory: Path) -> Path:
+    """Where a run's packets go; what an earlier analysis left is removed."""
+    place = packets_table(directory)
+    place.mkdir(parents=True, exist_ok=True)
+    for file in place.iterdir():
+        file.unlink()
+    return place
+
+
+@contextmanager
+def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
+    """Writes a file of a run's packets table. Readers see it when it is whole."""
+    name = f"part-{task}.parquet"
+    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy", use_dictionary=_TEXTS) as writer:
+        yield writer
+    (place / f".{name}").replace(place / name)
+
+
+def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
+    """Every event that a history is made of, in every log of every run, with a report for each log that is damaged."""
+    tasks = [
+        partial(read_events, host, run.directory / "events" / f"{host}.jsonl", number)
+        for number, run in enumerate(runs)
+        for host in run.network.hosts
+    ]
+    return distribute(spark, tasks, EVENTS)
+
+
+def distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
+    """Spread the tasks over the workers, several to each."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for batch in batches:
+            for number in batch["task"].to_pylist():
+                yield from tasks[number]()
+
+    numbers = [(number,) for number in range(len(tasks))]
+    return spark.createDataFrame(numbers, from_arrow_schema(_TASK)).mapInArrow(work, from_arrow_schema(schema))
+
+
+def _names(run: RunInput) -> _Names:
+    network = run.network
+    ends = [network.link(capture.source, capture.target) for capture in run.run.captures]
+    return _Names(
+        directory=run.directory,
+        run=run.run.run,
+        udp_port=run.run.udp_port,
+        hosts=pa.array(network.hosts),
+        addresses=pa.array([int(IPv4Address(network.addresses[host])) for host in network.hosts], pa.int64()),
+        captures=run.run.captures,
+        links=tuple((link.name, link.expensive) for link in ends),
+    )
+
+
+def store_capture(names: _Names, run: int, item: int, part: Part, writer: pq.ParquetWriter) -> Batches:
+    """Write the packets of a capture file or of a part of it; what they cost, and the report."""
+    query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
+    batches = read(part, query)
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration as end:
+            found: Report = end.value
+            report = _report(names.captures[item].file, found)
+            yield batch_of(ACCOUNTS, 1, {"run": [run], "report": [report], "missed": [found.missed]})
+            return
+        packets = _packets(names, item, batch)
+        writer.write_batch(packets)
+        yield _costs(run, packets)
+
+
+def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
+    """What a batch of packets cost each link."""
+    foreign = pc.fill_null(packets["purpose"], FOREIGN)
+    kept = packets.select(["link", "source", "target", "expensive"])
+    counted = kept.append_column("purpose", foreign).append_column("packets", pa.repeat(1, len(foreign)))
+    costs = _sums(pa.Table.from_batches([counted.append_column("bytes", packets["bytes"])]))
+    columns = {name: costs[name].combine_chunks() for name in costs.column_names}
+    return batch_of(ACCOUNTS, costs.num_rows, columns | {"run": pa.repeat(run, costs.num_rows)})
+
+
+def _sums(costs: pa.Table) -> pa.Table:
+    """Costs of the same kind added up."""
+    kinds = [name for name in ("run", *LINK_COSTS.names) if name in costs.column_names and name not in {"packets", "bytes"}]
+    sums = costs.group_by(kinds).aggregate([("packets", "sum"), ("bytes", "sum")])
+    return sums.rename_columns([*kinds, "packets", "bytes"])
+
+
+def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of numbers to a batch with names."""
+    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
+    sender = _lookup(batch["sender"], by_number, names.hosts)
+    origin = _lookup(batch["origin"], by_number, names.hosts)
+    # An agent refuses what comes from or is about a host that it does not know, so that is not ours either.
+    known = pc.and_(sender.is_valid(), origin.is_valid())
+    ours = pc.and_(known, pc.fill_null(pc.less_equal(batch["purpose"], int(Purpose.CONTROL)), fill_value=False))
+    by_address = _lookup(batch["source"], names.addresses, names.hosts)
+    backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(by_address, ""), capture.source))
+
+    def own(values: Any) -> pa.Array:
+        return pc.if_else(ours, values, None)
+
+    columns = {
+        "link": pa.repeat(link, rows),
+        "source": pc.if_else(backwards, capture.target, capture.source),
+        "target": pc.if_else(backwards, capture.source, capture.target),
+        "expensive": pa.repeat(expensive, rows),
+        "at_ns": batch["at_ns"],
+        "sender": pc.if_else(ours, sender, by_address),
+        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "dscp": batch["dscp"],
+        "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
+        "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
+        "origin": own(origin),
+        **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
+    }
+    return batch_of(PACKETS, rows, columns)
+
+
+def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:
+    """The name of each value, or null."""
+    return names.take(pc.index_in(values, value_set=keys))
+
+
+def read_events(host: str, path: Path, run: int) -> Batches:
+    """The events of one host that a history is made of; a report if its log cannot be read to its end."""
+    log = read_log(host, path)
+    rows = len(log.events)
+    columns = {name: [getattr(event, name) for event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
+    details = [msgspec.json.encode(event.details).decode() if event.details else None for event in log.events]
+    yield batch_of(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), "details": details, **columns})
+    if log.problem:
+        yield batch_of(EVENTS, 1, {"run": [run], "report": [log.problem]})
+
+
+def _report(file: str, found: Report) -> str:
+    cut = (f"has {found.cut} packets of which too little was kept to read them",) if found.cut else ()
+    return msgspec.json.encode(CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))).decode()
+
+
+def batch_of(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:
+    """A batch of `schema`: columns that are not given are null."""
+    arrays = [_column(columns.get(field.name), rows, field.type) for field in schema]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _column(values: Any, rows: int, kind: pa.DataType) -> pa.Array:
+    if values is None:
+        return pa.nulls(rows, kind)
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)

@@ -1,0 +1,48 @@
+"""The tables of a run that are small: made of what the driver has anyway, and written without Spark. docs/tables.md describes them all."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from analysis.figures.summary import Summary
+from analysis.judging.history import History
+from runfiles.reading import RunInput
+
+_TEXT, _NUMBER, _MS = pa.string(), pa.int64(), pa.float64()
+PARENTS: Final = pa.schema({"at_ns": _NUMBER, "host": _TEXT, "source": _TEXT, "parent": _TEXT})
+DELAYS: Final = pa.schema({"origin": _TEXT, "sequence": _NUMBER, "hosts": _NUMBER, "p50_ms": _MS, "last_ms": _MS})
+LOADS: Final = pa.schema({"host": _TEXT, "sent": _NUMBER, "received": _NUMBER, "messages": _NUMBER, "delivered": _NUMBER})
+FAULTS: Final = pa.schema(
+    {"fault": _TEXT, "target": _TEXT, "asked_ns": _NUMBER, "applied_ns": _NUMBER, "details": _TEXT, "observed": _TEXT}
+)
+VERDICTS: Final = pa.schema({"guarantee": _TEXT, "verdict": _TEXT, "reason": _TEXT})
+
+
+def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary: Summary) -> Iterator[tuple[str, pa.Table]]:
+    """Every small table by name."""
+    yield "parents", _table(PARENTS, [change._asdict() for change in history.parents])
+    yield "delays", _delays(deliveries)
+    loads = [
+        {"host": host} | {name: run.counters.get(host, {}).get(name, 0) for name in LOADS.names[1:]} for host in run.network.hosts
+    ]
+    yield "loads", _table(LOADS, loads)
+    faults = [msgspec.structs.asdict(fault) | {"details": msgspec.json.encode(fault.details).decode()} for fault in run.faults]
+    yield "faults", _table(FAULTS, faults)
+    verdicts = [
+        {"guarantee": str(guarantee), "verdict": str(found.verdict), "reason": found.reason}
+        for guarantee, found in summary.checks.items()
+    ]
+    yield "verdicts", _table(VERDICTS, verdicts)
+
+
+def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _delays(deliveries: pa.Table) -> pa.Table:
+    """By message: to how many other hosts it came, and how long it took to half of them and to the last."""
+    figures = [("delay_ms", "count"), ("delay_ms", "approximate_median"), ("delay_ms", "max")]
+    by_message = deliveries.group_by(["origin", "sequence"]).aggregate(figures)
+    return by_message.rename_columns(DELAYS.names).cast(DELAYS).sort_by([("origin", "ascending"), ("sequence", "ascending")])

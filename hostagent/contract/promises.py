@@ -1,0 +1,53 @@
+"""What a protocol promises, as data: the checkers hold a run to exactly this."""
+
+import enum
+
+import msgspec
+
+
+class Guarantee(enum.StrEnum):
+    """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
+
+    Those up to `CONVERGENCE` speak of what the application sees, the next two of what the network and the hosts bear, the last of the way
+    that messages take.
+    """
+
+    NO_CREATION = "no creation"
+    NO_DUPLICATION = "no duplication"
+    VALIDITY = "validity"
+    AGREEMENT = "agreement"
+    UNIFORM_AGREEMENT = "uniform agreement"
+    SINGLE_SOURCE_ORDER = "single-source order"
+    MULTIPLE_SOURCE_ORDER = "multiple-source order"
+    MULTIPLE_GROUP_ORDER = "multiple-group order"
+    CAUSAL_ORDER = "causal order"
+    CONVERGENCE = "convergence"
+    QUIESCENCE = "quiescence"
+    BOUNDED_MEMORY = "bounded memory"
+    CLUSTER_TREE = "cluster tree"
+
+
+class Carrier(enum.StrEnum):
+    """Who passes a message on, and so which ways a message can take."""
+
+    ORIGIN = "origin"
+    """Only the host that broadcast it: it must itself reach a host for long enough."""
+    ANYONE = "anyone"
+    """Every host that has it: a way may lead over several hosts, one after another."""
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What a protocol with given parameters promises among a number of hosts."""
+
+    guarantees: tuple[Guarantee, ...]
+    carrier: Carrier = Carrier.ORIGIN
+    patience_ms: float
+    """A way that stays open this long is used: what could be carried on it and was not counts against the protocol."""
+    background_per_second: float = 0.0
+    """Datagrams that a host sends per second when there is nothing left to do."""
+    retained: int
+    """Items that a host may still keep when there is nothing left to do."""
+
+    def packed(self, pack_ms: float | None) -> "Promise":
+        """The same where messages wait for others to share a datagram: a message may, and so may the answer to it."""
+        return msgspec.structs.replace(self, patience_ms=self.patience_ms + 2 * (pack_ms or 0.0))

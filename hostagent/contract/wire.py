@@ -1,0 +1,270 @@
+"""The wire format: a fixed binary header that any tool can read, then a MessagePack body that only the protocol reads.
+
+Every datagram starts with these 36 bytes, big-endian, at offsets that never vary:
+
+    offset  size  field
+         0     2  magic       0xCB17
+         2     1  version     1
+         3     1  protocol    number of the protocol
+         4     1  kind        number of the message type within the protocol, from 0; 255 for a pack
+         5     1  purpose     0 data, 1 repair, 2 control
+         6     4  run         drawn for each run, so that datagrams of another run are recognised
+        10     2  sender      number of the sending host, from 1
+        12     8  packet      unique for each sender: its incarnation in the high 32 bits, then 1, 2, 3, ...
+        20     2  group       number of the group, 0 for "all hosts"
+        22     2  origin      number of the host that broadcast the message
+        24     4  sequence    number of the message at its origin, from 1; 0 when about no message
+        28     8  sent        nanoseconds since 1970 at the sender
+
+With Ethernet, IPv4 and UDP in front the header ends at byte 78, so a capture cut at 96 bytes keeps all of it.
+
+A pack is several messages to the same host in one datagram (`hostagent.runtime.packing` says when). Its body is a MessagePack array with
+one array for each message, in the order in which they were sent:
+
+    [kind, purpose, group, origin, sequence, fields]
+
+`fields` is what the body would be if the message travelled alone. The header's purpose is the lowest of its messages' (data before repair
+before control), and its group, origin and sequence are those of the first message of that purpose: a pack counts as a packet for that
+message. A sender writes every number at its full width, so that the length of a message in a pack is known before it is written.
+
+`Codec` turns messages into datagrams and back. What cannot be decoded raises `Refused` with the reason that is counted.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from types import GenericAlias
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from hostagent.contract.messages import Message, Purpose
+
+PORT: Final = 47000
+"""The UDP port of every agent; each has an address of its own."""
+MAGIC: Final = 0xCB17
+VERSION: Final = 1
+HEADER: Final = struct.Struct("!HBBBBIHQHHIQ")
+PURPOSE_AT: Final = 5
+"""Where in a datagram its purpose is."""
+# One Ethernet frame: 1500 bytes less 20 of IPv4 and 8 of UDP. Larger datagrams would be fragments, and break the books.
+LONGEST_DATAGRAM: Final = 1472
+LONGEST_BODY: Final = LONGEST_DATAGRAM - HEADER.size
+PACK: Final = 255
+"""The kind of a pack."""
+# What stands in front of the messages of a pack: a MessagePack array of 16-bit length.
+_PACK_START: Final = struct.Struct("!BH")
+_ARRAY_16: Final = 0xDC
+# What stands in front of a message's own fields in a pack: an array of six, whose numbers have 8, 8, 16, 16 and 32 bits.
+_ENTRY: Final = struct.Struct("!BBBBBBHBHBI")
+_ARRAY_OF_SIX, _UINT_8, _UINT_16, _UINT_32 = 0x96, 0xCC, 0xCD, 0xCE
+ROOM_IN_PACK: Final = LONGEST_BODY - _PACK_START.size
+"""The bytes that the messages of one pack may take together, each of them `Part.packed_bytes`."""
+# One of the code points that RFC 2474 sets aside for local use (xxxx11): what a switch writes for "crossed an expensive link".
+COST_DSCP: Final = 0b000011
+# The DSCP is the upper six bits of the byte that IP_RECVTOS hands out.
+COST_TOS: Final = COST_DSCP << 2
+
+
+class Header(NamedTuple):
+    """The fixed header, field by field."""
+
+    magic: int
+    version: int
+    protocol: int
+    kind: int
+    purpose: int
+    run: int
+    sender: int
+    packet: int
+    group: int
+    origin: int
+    sequence: int
+    sent_ns: int
+
+
+_CODES: Final = HEADER.format[1:]
+FIELDS: Final = tuple(
+    (name, struct.calcsize("!" + _CODES[:number]), {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}[code])
+    for number, (name, code) in enumerate(zip(Header._fields, _CODES, strict=True))
+)
+"""The fixed header for those who read it as arrays: the name of each field, its offset and its type."""
+
+
+class Refused(Exception):
+    """A datagram that is not for us or not well-formed; `reason` names the counter it goes to."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+REASONS: Final = ("malformed", "foreign_run", "oversized", "unknown_protocol", "unknown_kind", "unknown_host")
+"""Every reason for which a datagram is refused, in the words of the counters."""
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A message in the form in which it is put into a datagram, alone or with others."""
+
+    message: Message
+    purpose: Purpose
+    kind: int
+    origin: int
+    body: bytes
+
+    @property
+    def packed_bytes(self) -> int:
+        """What it takes of a pack's room."""
+        return _ENTRY.size + len(self.body)
+
+
+def leading(parts: Sequence[Part]) -> Part:
+    """The message for which a datagram counts: the first of those with the lowest purpose."""
+    return parts[0] if len(parts) == 1 else min(parts, key=_purpose_of)
+
+
+def _purpose_of(part: Part) -> int:
+    return part.purpose
+
+
+class Received(msgspec.Struct, frozen=True, gc=False):
+    """A datagram that was accepted: one message, or those of a pack in their order."""
+
+    sender: str
+    messages: tuple[Message, ...]
+    fields: tuple[int, ...]
+
+    @property
+    def header(self) -> Header:
+        """The fixed header. The agent has no use for it, so it is put into its form only when it is asked for."""
+        return Header._make(self.fields)
+
+
+class Codec:
+    """Messages of one protocol in one run, to datagrams and back."""
+
+    def __init__(self, protocol: int, kinds: Sequence[type[Message]], run: int, numbers: Mapping[str, int]) -> None:
+        self._protocol = protocol
+        self._kinds = tuple(kinds)
+        self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
+        self._decode_body = tuple(_body_decoder(kind) for kind in kinds)
+        self._run = run
+        self._numbers = numbers
+        self._names = {number: name for name, number in numbers.items()}
+
+    def part(self, message: Message, purpose: Purpose) -> Part:
+        """Encode what a message says; this is done once, however it travels."""
+        fields = _as_tuple(message)
+        body = _encode_body(fields[_IN_HEADER:])
+        if len(body) > LONGEST_BODY:
+            length = HEADER.size + len(body)
+            raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
+        return Part(message, purpose, self._kind_numbers[type(message)], self._numbers[message.origin], body)
+
+    def datagram(self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int) -> bytes:
+        """The datagram that carries these messages, which together fit into one."""
+        several = len(parts) > 1
+        lead = leading(parts) if several else parts[0]
+        header = HEADER.pack(
+            MAGIC,
+            VERSION,
+            self._protocol,
+            PACK if several else lead.kind,
+            lead.purpose,
+            self._run,
+            sender,
+            packet,
+            lead.message.group,
+            lead.origin,
+            lead.message.sequence,
+            sent_ns,
+        )
+        return header + (_pack(parts) if several else lead.body)
+
+    def encode(self, sender: int, packet: int, message: Message, purpose: Purpose, sent_ns: int) -> bytes:
+        """The datagram that carries `message` alone."""
+        return self.datagram(sender, packet, (self.part(message, purpose),), sent_ns)
+
+    def decode(self, datagram: bytes) -> Received:
+        """The messages in a datagram, or `Refused`."""
+        if len(datagram) > LONGEST_DATAGRAM:
+            raise Refused("oversized")
+        try:
+            fields = HEADER.unpack_from(datagram)
+        except struct.error:
+            raise Refused("malformed") from None
+        magic, version, protocol, kind, purpose, run, sender, _, group, origin, sequence, _ = fields
+        if magic != MAGIC or version != VERSION or purpose >= _PURPOSES:
+            raise Refused("malformed")
+        if run != self._run:
+            raise Refused("foreign_run")
+        if protocol != self._protocol:
+            raise Refused("unknown_protocol")
+        if kind >= len(self._kinds) and kind != PACK:
+            raise Refused("unknown_kind")
+        if sender not in self._names or origin not in self._names:
+            raise Refused("unknown_host")
+        body = datagram[HEADER.size :]
+        try:
+            if kind == PACK:
+                messages = self._unpack(body, (purpose, group, origin, sequence))
+            else:
+                messages = (self._kinds[kind](group, self._names[origin], sequence, *self._decode_body[kind](body)),)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise Refused("malformed") from None
+        return Received(self._names[sender], messages, fields)
+
+    def _unpack(self, body: bytes, counts_for: tuple[int, int, int, int]) -> tuple[Message, ...]:
+        """The messages of a pack, if its header says truly for which of them it counts; one bad message spoils it all."""
+        entries = _decode_entries(body)
+        for kind, _, _, origin, _, _ in entries:
+            if kind == PACK:
+                raise Refused("malformed")
+            if kind >= len(self._kinds):
+                raise Refused("unknown_kind")
+            if origin not in self._names:
+                raise Refused("unknown_host")
+        if min(entries, key=_second)[1:5] != counts_for:
+            raise Refused("malformed")
+        return tuple(
+            self._kinds[kind](group, self._names[origin], sequence, *self._decode_body[kind](own))
+            for kind, _, group, origin, sequence, own in entries
+        )
+
+
+_as_tuple = msgspec.structs.astuple
+_PURPOSES: Final = len(Purpose)
+_IN_HEADER: Final = len(msgspec.structs.fields(Message))
+_encode_body = msgspec.msgpack.Encoder().encode
+
+_Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
+_Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
+_Short = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+_Long = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+_Entry = tuple[_Octet, _Purpose, _Short, _Short, _Long, msgspec.Raw]
+# What would be a pack of one message travels alone.
+_decode_entries = msgspec.msgpack.Decoder(Annotated[list[_Entry], msgspec.Meta(min_length=2)]).decode
+
+
+def _second(entry: _Entry) -> int:
+    return entry[1]
+
+
+def _pack(parts: Sequence[Part]) -> bytes:
+    """The body of a pack."""
+    pieces = [_PACK_START.pack(_ARRAY_16, len(parts))]
+    for part in parts:
+        about = part.message
+        pieces += (
+            _ENTRY.pack(
+                *(_ARRAY_OF_SIX, _UINT_8, part.kind, _UINT_8, part.purpose),
+                *(_UINT_16, about.group, _UINT_16, part.origin, _UINT_32, about.sequence),
+            ),
+            part.body,
+        )
+    return b"".join(pieces)
+
+
+def _body_decoder(kind: type[Message]) -> Callable[[bytes | msgspec.Raw], tuple[Any, ...]]:
+    """Decodes the fields that `kind` adds to those in the header: exactly that many, of exactly those types."""
+    types = tuple(field.type for field in msgspec.structs.fields(kind)[_IN_HEADER:])
+    return msgspec.msgpack.Decoder(GenericAlias(tuple, types)).decode

@@ -1,0 +1,45 @@
+"""Counters of one host in a small shared file: the agent adds, anybody may look, and a SIGKILL loses nothing."""
+
+import mmap
+from pathlib import Path
+from typing import Final
+
+from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import REASONS
+
+# An injected fault may have a message dropped at the agent's door, or have the agent die with datagrams unread.
+_REFUSALS: Final = (*REASONS, "injected", "unread")
+NAMES: Final = (
+    "sent",
+    *(f"sent_{purpose.name.lower()}" for purpose in Purpose),
+    "messages",
+    "send_failed",
+    "received",
+    *(f"refused_{reason}" for reason in _REFUSALS),
+    "broadcast",
+    "delivered",
+)
+"""Every counter, in file order: 64-bit integers in the byte order of the machine. `sent`, `received` and `refused_` count datagrams;
+`messages` counts what the datagrams sent carried, since several may share one, and `delivered` what the application got."""
+
+SENT: Final = NAMES.index("sent")
+SENT_FOR: Final = tuple(NAMES.index(f"sent_{purpose.name.lower()}") for purpose in Purpose)
+MESSAGES: Final = NAMES.index("messages")
+SEND_FAILED: Final = NAMES.index("send_failed")
+RECEIVED: Final = NAMES.index("received")
+REFUSED: Final = {reason: NAMES.index(f"refused_{reason}") for reason in _REFUSALS}
+BROADCAST: Final = NAMES.index("broadcast")
+DELIVERED: Final = NAMES.index("delivered")
+
+
+def open_counters(path: Path) -> "memoryview[int]":
+    """The counters at `path` as a writable array; they go on from what the file holds, or from zero."""
+    size = 8 * len(NAMES)
+    with path.open("a+b") as file:
+        file.truncate(size)
+        return memoryview(mmap.mmap(file.fileno(), size)).cast("Q")
+
+
+def read_counters(path: Path) -> dict[str, int]:
+    """The counters at `path` by name, as they are now."""
+    return dict(zip(NAMES, memoryview(path.read_bytes()).cast("Q"), strict=True))

@@ -1,0 +1,23 @@
+"""How much a core keeps: the items in its containers, counted by looking, so that no protocol has to report on itself."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from hostagent.contract.core import Core
+
+
+def retained_items(core: Core) -> int:
+    """The items in all containers that a core holds, nested ones included; its environment and its parameters do not count."""
+    return sum(_items(value) for name, value in vars(core).items() if name not in {"env", "parameters"})
+
+
+def _items(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return len(value) + sum(map(_items, value.values()))
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return len(value) + sum(map(_items, value))
+    # Parts that protocols share are objects of ours.
+    if type(value).__module__.startswith("hostagent."):
+        return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env", "_core"})
+    return 0

@@ -1,0 +1,128 @@
+"""Messages to the same host share a datagram: cost is packets, so what leaves a host together travels together.
+
+This is a part of the environment that every core gets, under the agent and in virtual time; a core sends messages and knows nothing of it.
+`pack_ms` says how it is done:
+
+    None   off: every message is a datagram of its own
+    0      what a core sends to a host in one call, or in the many calls of one wake-up, is one datagram; nothing waits
+    above  to each host at most one datagram every `pack_ms`, unless it is full: a message to a host that was sent nothing for that long
+           leaves at once, and the next ones wait until that time is over or they fill a datagram
+
+So a message waits at most `pack_ms` at a host, a message on its own does not wait at all, and the messages of a stream, once they share a
+datagram, wait no more at the hosts that pass them on in the same rhythm. Messages to one host leave in the order in which they were sent.
+A datagram is full when the next message would make it longer than an Ethernet frame carries.
+"""
+
+import heapq
+from collections.abc import Iterator
+from typing import Final
+
+from hostagent.contract.wire import ROOM_IN_PACK, Part
+
+NS_PER_MS: Final = 1_000_000
+Datagram = tuple[str, list[Part]]
+"""A host, and the messages that go there together."""
+
+
+class Packer:
+    """What a host has sent and what has not left yet. Times are nanoseconds of any clock that only goes forward."""
+
+    def __init__(self, pack_ms: float | None) -> None:
+        self._off = pack_ms is None
+        self._wait_ns = round((pack_ms or 0.0) * NS_PER_MS)
+        self._alone: list[Datagram] = []
+        self._waiting: dict[str, _Waiting] = {}
+        self._touched: dict[str, None] = {}
+        self._left_ns: dict[str, int] = {}
+        self._deadlines: list[tuple[int, str]] = []
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the next of what is held must leave; nothing if nothing is held."""
+        while self._deadlines:
+            due_ns, to = self._deadlines[0]
+            if to in self._waiting and self._waiting[to].held_until_ns == due_ns:
+                return due_ns
+            heapq.heappop(self._deadlines)
+        return None
+
+    def add(self, to: str, part: Part) -> None:
+        """A core sends a message."""
+        if self._off:
+            self._alone.append((to, [part]))
+            return
+        waiting = self._waiting.get(to)
+        if waiting is None:
+            waiting = self._waiting[to] = _Waiting()
+        waiting.add(part)
+        if self._wait_ns:
+            self._touched[to] = None
+
+    def take(self, now_ns: int) -> list[Datagram]:
+        """What is to leave now, at the end of a call or a wake-up: the host that was sent to first comes first."""
+        if self._off:
+            taken, self._alone = self._alone, []
+        elif self._wait_ns:
+            taken = [*self._overdue(now_ns), *self._ready(now_ns)]
+        else:
+            taken = [(to, parts) for to, waiting in self._waiting.items() for parts in waiting.datagrams]
+            self._waiting.clear()
+        return taken
+
+    def clear(self) -> None:
+        """Forget everything: the host has died."""
+        self._alone.clear()
+        self._waiting.clear()
+        self._touched.clear()
+        self._left_ns.clear()
+        self._deadlines.clear()
+
+    def _overdue(self, now_ns: int) -> Iterator[Datagram]:
+        """What was held for long enough."""
+        while (due_ns := self.due_ns) is not None and due_ns <= now_ns:
+            _, to = heapq.heappop(self._deadlines)
+            self._touched.pop(to, None)
+            yield from self._leave(to, now_ns, self._waiting.pop(to).datagrams)
+
+    def _ready(self, now_ns: int) -> Iterator[Datagram]:
+        """What was sent just now and need not wait: to hosts that were sent nothing of late, and full datagrams to the others."""
+        for to in self._touched:
+            waiting = self._waiting[to]
+            if self._left_ns.get(to, now_ns - self._wait_ns) + self._wait_ns <= now_ns:
+                yield from self._leave(to, now_ns, self._waiting.pop(to).datagrams)
+                continue
+            *full, rest = waiting.datagrams
+            yield from self._leave(to, now_ns, full)
+            waiting.datagrams = [rest]
+            until_ns = self._left_ns[to] + self._wait_ns
+            if waiting.held_until_ns != until_ns:
+                waiting.held_until_ns = until_ns
+                heapq.heappush(self._deadlines, (until_ns, to))
+        self._touched.clear()
+
+    def _leave(self, to: str, now_ns: int, datagrams: list[list[Part]]) -> Iterator[Datagram]:
+        for parts in datagrams:
+            self._left_ns[to] = now_ns
+            yield to, parts
+
+
+class _Waiting:
+    """The messages that wait for one host, as datagrams: all but the last are full."""
+
+    __slots__ = ("datagrams", "held_until_ns", "room")
+
+    def __init__(self) -> None:
+        self.datagrams: list[list[Part]] = []
+        self.room = 0
+        self.held_until_ns: int | None = None
+
+    def add(self, part: Part) -> None:
+        """Put a message into the last datagram, or into a new one if it does not fit."""
+        size = part.packed_bytes
+        if size > self.room:
+            self.datagrams.append([part])
+            # A message that is longer than the room in a pack travels alone.
+            self.room = ROOM_IN_PACK - size
+        else:
+            self.datagrams[-1].append(part)
+            self.room -= size

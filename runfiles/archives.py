@@ -1,0 +1,162 @@
+"""Runs as one file to hand on: a zip archive, which every system opens, with one folder in it.
+
+The same runs give the same archive, byte by byte: names are sorted, and it says neither when nor by whom it was packed. An archive comes
+from anywhere, so nothing in it is believed: before a byte is written, every name must be one that a run has, and the whole of a size that
+a run can have.
+"""
+
+import shutil
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from os import walk
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from runfiles.errors import AnalysisError
+from runfiles.format import ANALYSED, BESIDE_RUNS, RUN_FILES
+from runfiles.reading import runs_in
+
+SUFFIX = ".zip"
+# Event logs, which shrink most, were seen to shrink 15 times.
+_LARGEST_RATIO = 100
+_BLOCK = 1 << 20
+# What the standard library raises for archives that are damaged, or of kinds that it does not know.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, ArithmeticError)
+
+
+class Progress(Protocol):
+    """Is told how far it is."""
+
+    def __call__(self, stage: str, detail: str = "") -> None:
+        """A stage, and how much of it is done."""
+
+
+def pack(place: Path, archive: Path, show: Progress) -> list[str]:
+    """Pack a run, or a directory of runs; returns which files were left out, as they belong to no run. Hidden ones are not worth a word."""
+    if archive.suffix != SUFFIX:
+        raise AnalysisError(f"cannot write {archive}: the name of an archive must end in {SUFFIX}")
+    if not _is_safe(PurePosixPath(place.name)):
+        raise AnalysisError(f"cannot pack {place}: give it a name without a dot in front and without a \\ first")
+    if archive.exists():
+        raise AnalysisError(f"{archive} exists already: choose another name with --out, or remove it")
+    found = _files(place)
+    runs = {PurePosixPath(run.relative_to(place)) for run in runs_in([place])}
+    names = [name for name, path in found.items() if _belongs(name, runs) and path.is_file() and not path.is_symlink()]
+    with TemporaryDirectory(dir=archive.parent) as private:
+        half_done = Path(private, archive.name)
+        with zipfile.ZipFile(half_done, "w", zipfile.ZIP_DEFLATED) as packed:
+            for number, name in enumerate(names, start=1):
+                show("packing", f"{number} of {len(names)} files")
+                _add(packed, found[name], str(place.name / name))
+        half_done.rename(archive)
+    return [str(name) for name in found if name not in set(names) and not name.name.startswith(".")]
+
+
+def _files(place: Path) -> dict[PurePosixPath, Path]:
+    """Every file below a directory by its relative name, sorted."""
+    paths = (Path(folder, file) for folder, _, files in walk(place) for file in files)
+    return dict(sorted((PurePosixPath(path.relative_to(place)), path) for path in paths))
+
+
+def _belongs(name: PurePosixPath, runs: Collection[PurePosixPath]) -> bool:
+    """Whether a file of this name is one that a run leaves, or the comparison of several."""
+    if not name.parts or not _is_safe(name):
+        return False
+    run = next((folder for folder in name.parents if folder in runs), None)
+    return name.parts[0] in BESIDE_RUNS if run is None else name.relative_to(run).parts[0] in RUN_FILES
+
+
+def _is_safe(name: PurePosixPath) -> bool:
+    """Whether a name leads nowhere else, on any system, and is not hidden."""
+    return not (name.is_absolute() or "\\" in str(name) or any(part.startswith(".") for part in name.parts))
+
+
+def _add(packed: zipfile.ZipFile, path: Path, name: str) -> None:
+    # Without a time it is the first that the format knows.
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 3  # Unix, whose permissions follow
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    entry.file_size = path.stat().st_size
+    with path.open("rb") as source, packed.open(entry, "w") as target:
+        shutil.copyfileobj(source, target, _BLOCK)
+
+
+def unpack(archive: Path, show: Progress) -> Path:
+    """Unpack an archive into a directory of its name beside it, which is returned. If the same runs lie there already, it is left alone."""
+    place = archive.with_suffix("")
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            entries = dict(_entries(packed, archive))
+            if place.exists():
+                _must_hold(place, entries, archive)
+                return place
+            with TemporaryDirectory(dir=archive.parent) as private:
+                half_done = Path(private, place.name)
+                for number, (name, entry) in enumerate(entries.items(), start=1):
+                    show("unpacking", f"{number} of {len(entries)} files")
+                    path = half_done / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with packed.open(entry) as source, path.open("xb") as target:
+                        shutil.copyfileobj(source, target, _BLOCK)
+                half_done.rename(place)
+    except _UNREADABLE as error:
+        raise AnalysisError(f"{archive} is not an archive of runs, or a damaged one: {error}") from error
+    return place
+
+
+def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    """What is in an archive, by the names that it has in its folder; an archive that `pack` cannot have made is refused."""
+    entries = [(PurePosixPath(entry.filename), entry) for entry in packed.infolist() if not entry.is_dir()]
+    inside = {PurePosixPath(*name.parts[1:]): entry for name, entry in entries}
+    runs = {name.parent for name in inside if name.name == "run.json"}
+    if not runs:
+        raise AnalysisError(f"{archive} holds no run: give an archive that ./castbed export made")
+    for name, entry in entries:
+        if not _is_safe(name) or not _belongs(PurePosixPath(*name.parts[1:]), runs):
+            raise AnalysisError(f"{archive} holds {entry.filename!r}, which is no file of a run: nothing was unpacked")
+        if stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG}:
+            raise AnalysisError(f"{archive} holds {entry.filename!r} as a link or a device: nothing was unpacked")
+        if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise AnalysisError(f"{archive} is packed in a way that ./castbed export does not use: nothing was unpacked")
+    if len(inside) < len(entries) or len({name.parts[0] for name, _ in entries}) > 1:
+        raise AnalysisError(f"{archive} does not hold each file once, in one folder: nothing was unpacked")
+    _check_size(sum(entry.file_size for entry in inside.values()), archive)
+    return iter(inside.items())
+
+
+def _check_size(size: int, archive: Path) -> None:
+    """Refuse what no run can be, and what the disk cannot hold. No more is unpacked of a file than the archive says it has."""
+    if size > _LARGEST_RATIO * archive.stat().st_size:
+        raise AnalysisError(
+            f"{archive} says that it holds {_megabytes(size)}, which no run of its size does: nothing was unpacked"
+        )
+    if size > (free := shutil.disk_usage(archive.parent).free):
+        raise AnalysisError(f"{archive} holds {_megabytes(size)}, and there is room for {_megabytes(free)}: free some space")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _must_hold(place: Path, entries: dict[PurePosixPath, zipfile.ZipInfo], archive: Path) -> None:
+    """Refuse a directory in which lies something else; what the analysis makes may differ."""
+    here = _files(place) if place.is_dir() else {}
+    runs = {name.parent for name in here if name.name == "run.json"}
+    recorded = {name for name in here if _belongs(name, runs) and ANALYSED.isdisjoint(name.parts)}
+    if recorded != {name for name in entries if ANALYSED.isdisjoint(name.parts)} or any(
+        here[name].stat().st_size != entries[name].file_size or _checksum(here[name]) != entries[name].CRC for name in recorded
+    ):
+        raise AnalysisError(f"{place} exists already, and is not what {archive} holds: move one of them elsewhere")
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum = zlib.crc32(block, checksum)
+    return checksum

@@ -1,0 +1,67 @@
+"""The event logs of a run, read line by line: what was read before a damaged line is kept, and the damage is a sentence."""
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from runfiles.format import Event
+
+KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", "trust", "start"})
+"""The events that a history is made of."""
+
+
+class EventLog(NamedTuple):
+    """The events of one host that a history is made of, and what is wrong with its log, if anything."""
+
+    events: list[Event]
+    problem: str = ""
+
+
+def read_log(host: str, path: Path) -> EventLog:
+    """Read the event log of a host as far as it goes."""
+    decode = msgspec.json.Decoder(Event).decode
+    events: list[Event] = []
+    number = 0
+    try:
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):  # noqa: B007 - the number is told when a line is damaged
+            event = decode(line)
+            if event.event in KEPT:
+                events.append(_checked(event))
+    except OSError as error:
+        return EventLog(events, f"the event log of {host} cannot be read ({error.strerror})")
+    except msgspec.MsgspecError:
+        return EventLog(events, f"the event log of {host} is damaged from line {number} on")
+    return EventLog(events)
+
+
+class _Details(msgspec.Struct):
+    group: int = 0
+
+
+class _SampleDetails(msgspec.Struct):
+    sent: int
+    items: int
+
+
+class _ParentDetails(msgspec.Struct):
+    source: str
+    parent: str
+
+
+class _SuspicionDetails(msgspec.Struct):
+    host: str
+
+
+_DETAILS: Final[dict[str, type[Any]]] = {
+    "sample": _SampleDetails,
+    "parent": _ParentDetails,
+    "suspect": _SuspicionDetails,
+    "trust": _SuspicionDetails,
+}
+
+
+def _checked(event: Event) -> Event:
+    """Refuse details that a history cannot be made of."""
+    msgspec.convert(event.details, _DETAILS.get(event.event, _Details))
+    return event

@@ -1,0 +1,94 @@
+"""compare: groups of runs against each other, on the terminal, as plots and as a page. Returns the exit status."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from analysis.figures.claims import Claim, MeasuredRun, claims_table, read_claims, status_word
+from analysis.figures.comparison import Comparison, compared, comparison_tables, difference_lines, interval_lines, method_lines
+from analysis.figures.repeats import Group, grouped
+from analysis.figures.summary import read_summary
+from runfiles.reading import load, runs_in
+from scenarios import catalogue
+from testbed.commands.sharing import opened
+from testbed.running.background import SparkStart
+from testbed.status import status_of
+from testbed.terminal import errors, output, progress
+
+
+def compare(arguments: Namespace) -> int:
+    """Compare runs that were made before; those without figures are analysed first. Needs no root."""
+    places = [opened(place) for place in arguments.runs]
+    directories = runs_in(places)
+    out = arguments.out or Path("results", f"compare-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    runs = measured(directories, arguments.spark_master)
+    groups = grouped(runs, arguments.by)
+    found = compared(groups, arguments.by, arguments.against)
+    claims, path = draw(groups, found, places, out, arguments.message)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode({"comparison": found, "claims": claims, "report": str(path)}) + b"\n")
+    else:
+        tell(found, claims, path)
+    return status_of((*(run.summary.verdict for run in runs), *map(status_word, claims)))
+
+
+def draw(
+    groups: Sequence[Group], found: Comparison, places: Sequence[Path], out: Path, message: str | None = None
+) -> tuple[list[Claim], Path]:
+    """Draw the plots and write the page; the claims that were found beside the runs, and where the page is."""
+    runs = [run for group in groups for run in group.runs]
+    with progress("compare") as show:
+        # Only now: matplotlib takes long to import.
+        from analysis.pages import gallery, report  # noqa: PLC0415 - imports matplotlib
+        from analysis.pictures.space_time import parse_message  # noqa: PLC0415 - imports matplotlib
+
+        chosen = parse_message(message) if message else None
+        pictures = gallery.compare(groups, found, out / "plots", chosen, show)
+        claims = read_claims([*places, *(run.directory for run in runs)])
+        networks = gallery.networks(runs, out / "plots")
+        page = report.Page(groups, found, pictures, networks, claims, about(runs))
+        return claims, report.write(page, out)
+
+
+def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
+    """A comparison on the terminal."""
+    for table in comparison_tables(found):
+        output.print(table)
+    for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
+        output.print(line, soft_wrap=True, markup=False)
+    if claims:
+        output.print(claims_table(claims))
+    output.print(f"  {path}", soft_wrap=True, markup=False)
+
+
+def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:
+    """What the scenarios of runs are, for those that come with Castbed."""
+    known = catalogue.names()
+    return {name: catalogue.find(name).summary for name in {run.input.run.scenario for run in runs} if name in known}
+
+
+def measured(directories: Sequence[Path], master: str) -> list[MeasuredRun]:
+    """Runs with their figures; Spark is started only if there is something to analyse."""
+    inputs = {directory: load(directory) for directory in directories}
+    if missing := [directory for directory in directories if not _is_analysed(directory)]:
+        errors.print(f"{len(missing)} of {len(directories)} runs are not analysed yet", soft_wrap=True)
+        with progress("analysis") as show:
+            show("starting Spark")
+            session = SparkStart(master).wait()
+            from analysis import job  # noqa: PLC0415 - two threads that import PySpark get in each other's way
+
+            job.analyse(missing, session, show)
+    return [MeasuredRun(run, read_summary(directory)) for directory, run in inputs.items()]
+
+
+def _is_analysed(directory: Path) -> bool:
+    """Whether the figures and the tables that are looked at are there, in the format of today."""
+    try:
+        read_summary(directory)
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return all((directory / "tables" / f"{name}.parquet").exists() for name in ("packets", "deliveries"))

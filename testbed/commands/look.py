@@ -1,0 +1,157 @@
+"""The commands that look around and tidy up. Every function returns the exit status."""
+
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from hostagent.contract.core import Core
+from hostagent.protocols import PROTOCOLS
+from hostagent.tools.dissector import dissector as lua
+from scenarios import catalogue
+from testbed.errors import CannotRun
+from testbed.network import doctor, record
+from testbed.status import HOLDS, UNKNOWN
+from testbed.terminal import errors, output
+from topologies import Network, NetworkError, choices, dump, find
+from topologies.files import FORMATS
+
+ROOT = Path(__file__).parents[2]
+
+
+def list_all(arguments: Namespace) -> int:
+    """Everything that can be named on a command line."""
+    entries = {
+        "scenarios": [(found.name, f"{found.summary}\nkeys: {', '.join(found.keys)}") for found in catalogue.every()],
+        "protocols": [(core.name, _described(core)) for core in PROTOCOLS.values()],
+        "topologies": choices(),
+    }
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode({kind: dict(rows) for kind, rows in entries.items()}) + b"\n")
+        return HOLDS
+    for kind, rows in entries.items():
+        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
+        for name, description in rows:
+            table.add_row(name, description)
+        output.print(table)
+    return HOLDS
+
+
+def _described(core: type[Core]) -> str:
+    parameters = ", ".join(core.Parameters.__struct_fields__)
+    return f"{core.summary}; assumes {core.assumes}" + (f"\nparameters: {parameters}" if parameters else "")
+
+
+def examine(arguments: Namespace) -> int:
+    """What this machine can and cannot do."""
+    machine = doctor.examine(arguments.out or Path("results"))
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(machine) + b"\n")
+    else:
+        table = Table(box=None, padding=(0, 2), show_header=False)
+        for finding in machine.findings:
+            mark = "ok" if not finding.remedy else "missing" if finding.needed else "note"
+            table.add_row(mark, finding.what, finding.state, finding.remedy)
+        output.print(table)
+        output.print(f"Packets are switched by the {machine.datapath} datapath; links are shaped by {machine.shaping}.")
+    return UNKNOWN if machine.missing else HOLDS
+
+
+def clean(arguments: Namespace) -> int:  # noqa: ARG001 - it takes no arguments
+    """Unmake what runs that were killed left behind."""
+    if not doctor.is_root():
+        raise CannotRun("clean removes bridges and namespaces: run it with sudo")
+    tags = record.clean()
+    output.print(f"cleaned up after {len(tags)} dead runs: {', '.join(tags)}" if tags else "nothing to clean up")
+    return HOLDS
+
+
+def routes(arguments: Namespace) -> int:
+    """The flows that the controller would install, and the path between any two hosts."""
+    from controller.explain import explain, rows
+
+    network = find(arguments.topology)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode([row._asdict() for row in rows(network)]) + b"\n")
+    else:
+        for line in explain(network):
+            output.print(line, soft_wrap=True, markup=False)
+    return HOLDS
+
+
+def dissector(_arguments: Namespace) -> int:
+    """The wire format for Wireshark, on standard output."""
+    sys.stdout.write(lua())
+    return HOLDS
+
+
+def controller(arguments: Namespace) -> int:
+    """Run the controller by hand, for a network that was made elsewhere."""
+    from controller.log import Log
+    from controller.server import run as serve
+
+    host, port = arguments.listen
+    serve(find(arguments.topology), host, port, Log(sys.stdout))
+
+
+def topology(arguments: Namespace) -> int:
+    """What a network is: its size, its clusters and what follows; and the network as a file or a picture."""
+    network = find(arguments.topology)
+    facts = {
+        "name": network.name,
+        "hosts": len(network.hosts),
+        "switches": len(network.switches),
+        "links": len(network.links),
+        "expensive_links": sum(link.expensive for link in network.links),
+        "clusters": network.clusters,
+        "lower_bound": network.lower_bound,
+    }
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(facts) + b"\n")
+    else:
+        _print_facts(network, facts)
+    for path in arguments.save:
+        _save(network, path)
+        errors.print(f"wrote {path}", soft_wrap=True)
+    return HOLDS
+
+
+def _print_facts(network: Network, facts: dict[str, Any]) -> None:
+    output.print(f"{facts['name']}: {facts['hosts']} hosts, {facts['switches']} switches, {facts['links']} links", soft_wrap=True)
+    output.print(f"{facts['expensive_links']} of the links are expensive; they join {len(network.clusters)} clusters")
+    output.print(f"at least {network.lower_bound} expensive packets carry a message to every cluster")
+    for number, cluster in enumerate(network.clusters, start=1):
+        output.print(f"  cluster {number}: {' '.join(cluster)}", soft_wrap=True)
+
+
+def _save(network: Network, path: Path) -> None:
+    if path.suffix in FORMATS:
+        dump(network, path)
+    elif path.suffix in {".png", ".svg", ".pdf"}:
+        from topologies.drawing import figure
+
+        figure(network, title=network.name).savefig(path)
+    else:
+        raise NetworkError(f"cannot save {path}: the name must end in {', '.join(FORMATS)}, .png, .svg or .pdf")
+
+
+def test(arguments: Namespace) -> int:
+    """Everything that must hold before a change is good: style, types, behaviour."""
+    python = sys.executable
+    steps = [
+        [python, "-m", "ruff", "check", "--quiet", "."],
+        [python, "-m", "ruff", "format", "--quiet", "--check", "."],
+        [python, "-m", "mypy"],
+        # Two at a time: most of a test on Mininet is waiting. Tests of one file share networks and sessions, so they stay together.
+        [python, "-m", "pytest", *(arguments.pytest or ("-n", "2", "--dist", "loadfile"))],
+    ]
+    for step in steps if not arguments.pytest else steps[-1:]:
+        errors.print(f"castbed test: {' '.join(step[2:])}", soft_wrap=True)
+        status = subprocess.run(step, cwd=ROOT, check=False).returncode
+        if status != 0:
+            return status
+    return HOLDS

@@ -1,0 +1,256 @@
+"""run, demo, replay and analyse: from a scenario to figures. Every function returns the exit status."""
+
+import dataclasses
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.figures.claims import Claim, MeasuredRun, claims_table, read_claims, status_word, write_claims
+from analysis.figures.repeats import Group, grouped
+from runfiles.reading import RunInput, runs_in
+from runfiles.reading import load as load_run
+from scenarios import Variant, catalogue
+from scenarios.faults import load as load_faults
+from scenarios.scenario import load as load_scenario
+from testbed.commands.sharing import opened
+from testbed.errors import CannotRun
+from testbed.network import doctor, vm
+from testbed.network.emulation import refuse_impossible
+from testbed.running import faults, runner, simulated
+from testbed.running.background import SparkStart
+from testbed.running.settings import choose, split_settings
+from testbed.status import HOLDS, status_of
+from testbed.terminal import errors, output, progress
+
+if TYPE_CHECKING:
+    from analysis.figures.summary import Summary
+
+
+def run(arguments: Namespace) -> int:
+    """Run a scenario with each protocol asked for, then analyse and compare."""
+    definition = catalogue.find(arguments.scenario)
+    settings, parameters = split_settings(arguments.set)
+    more_faults = load_faults(arguments.faults) if arguments.faults else ()
+    variants = choose(definition.build(settings), arguments.protocol or (), parameters)
+    out = arguments.out or new_results(definition.name)
+    tasks = [
+        runner.Task(
+            definition.name,
+            dataclasses.replace(variant.scenario, faults=(*variant.scenario.faults, *more_faults)),
+            settings,
+            variant.protocol,
+            dict(variant.parameters),
+            arguments.seed + repeat,
+            directory,
+            variant.label,
+            arguments.pack,
+        )
+        for variant in variants
+        for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
+    ]
+    return _run_all(tasks, arguments.on, out, definition, arguments)
+
+
+def replay(arguments: Namespace) -> int:
+    """Run recorded runs again: what was asked of each, with its protocol, parameters, packing and seed."""
+    place = opened(arguments.run)
+    runs = [load_run(directory) for directory in runs_in([place])]
+    name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
+    engine = arguments.on or _the_same(place, "engines", {recorded.run.engine for recorded in runs}, "choose one with --on")
+    out = arguments.out or new_results(f"{Path(name).name}-replay")
+    # Runs that were repeated with seeds N, N+1, ... are so again.
+    shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
+    tasks = [_again(recorded, place, out, shift) for recorded in runs]
+    definition = catalogue.find(name) if name in catalogue.names() else None
+    return _run_all(tasks, engine, out, definition, arguments)
+
+
+def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
+    if len(found) > 1:
+        raise CannotRun(f"{place} holds runs of several {what} ({', '.join(sorted(found))}): {remedy}")
+    return found.pop()
+
+
+def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> runner.Task:
+    """The task that a run was made of, checked as if a user had typed it; its results lie in `out` as they lay in `place`."""
+    run, asked = recorded.run, recorded.directory / "scenario.json"
+    if not asked.exists():
+        raise CannotRun(
+            f"{recorded.directory} does not say what was asked of it: it was recorded before there was scenario.json; "
+            f"run it anew with ./castbed run {run.scenario}"
+        )
+    label = run.label or run.protocol
+    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), run.protocol, run.parameters)], (), {})
+    return runner.Task(
+        run.scenario,
+        variant.scenario,
+        run.settings,
+        run.protocol,
+        dict(run.parameters),
+        run.seed + seed_shift,
+        out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
+        label,
+        run.pack_ms,
+    )
+
+
+def new_results(name: str) -> Path:
+    """Where results go if the user does not say."""
+    return Path("results", f"{name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+
+
+def _run_all(
+    tasks: Sequence[runner.Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace
+) -> int:
+    status, spark = HOLDS, None
+    if engine == "simulator":
+        spark = _in_virtual_time(tasks, out, arguments.spark_master)
+    elif arguments.vm_words is not None:
+        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master)
+    else:
+        spark = _on_mininet(tasks, out, arguments.spark_master)
+    if spark is None:
+        return status
+    return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
+
+
+def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart | None:
+    """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
+    machine = doctor.require(out)
+    for task in tasks:
+        refuse_impossible(task.scenario.network, machine)
+        faults.refuse_impossible(task.scenario.faults, machine)
+    errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
+    spark = None if vm.is_guest() else SparkStart(master)
+    before_traffic = spark.wait if spark else vm.wait_for_host
+    with removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
+                runner.run(task, machine, show, before_traffic)
+    return spark
+
+
+def in_guest(words: Sequence[str], out: Path, master: str, *, reads: bool = False) -> tuple[int, SparkStart | None]:
+    """Measure in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
+    spark = SparkStart(master)
+    with removed_on_failure(out):
+        status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
+    return status, spark if status == HOLDS else None
+
+
+def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+    doctor.require(out, mininet=False)
+    errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
+    spark = SparkStart(master)
+    with removed_on_failure(out):
+        for task in tasks:
+            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
+                simulated.run(task, show)
+    return spark
+
+
+def _networks(tasks: Sequence[runner.Task]) -> str:
+    return ", ".join(dict.fromkeys(task.scenario.network.name for task in tasks))
+
+
+def demo(arguments: Namespace) -> int:
+    """The main job in one word: the clusters scenario with its protocols."""
+    arguments.scenario, arguments.protocol = "clusters", None
+    return run(arguments)
+
+
+def analyse(arguments: Namespace) -> int:
+    """Analyse runs that were made before, here or elsewhere; needs no root."""
+    places = [opened(place) for place in arguments.runs]
+    directories = runs_in(places)
+    for directory in directories:
+        load_run(directory)
+    return analyse_runs(directories, SparkStart(arguments.spark_master), arguments.out or places[0], as_json=arguments.json)
+
+
+def analyse_runs(
+    directories: Sequence[Path], spark: SparkStart, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
+) -> int:
+    """Analyse runs, and conclude from them what their scenario claims."""
+    with progress("analysis") as show:
+        show("starting Spark")
+        session = spark.wait()
+        # Only now: two threads that import PySpark at the same time get in each other's way.
+        from analysis import job
+        from analysis.figures.summary import comparison
+
+        summaries = job.analyse(directories, session, show)
+        runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
+        groups = grouped(runs)
+        plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")
+    if not as_json:
+        output.print(comparison(summaries))
+        _explain(summaries)
+        for directory in directories:
+            _tell_rerouting(directory)
+    claims = definition.conclude(runs) if definition else read_claims([out])
+    if definition and claims:
+        write_claims(claims, out)
+    if definition and (sweep := definition.picture(runs)):
+        plots += job.draw(sweep, out / "plots")
+    report = _report(groups, claims, out, definition)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")
+    else:
+        if claims:
+            output.print(claims_table(claims))
+        for plot in (*plots, *(directory / "plots" for directory in directories), report):
+            output.print(f"  {plot}", soft_wrap=True)
+    return status_of((*(summary.verdict for summary in summaries), *map(status_word, claims)))
+
+
+def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definition: catalogue.Definition | None) -> Path:
+    """One page with all of it, made of the plots that are there already and a picture of the network."""
+    from analysis.figures.comparison import compared
+    from analysis.pages import gallery, report
+
+    runs = [run for group in groups for run in group.runs]
+    about = {definition.name: definition.summary} if definition else {}
+    pictures, networks = gallery.of_analysis(groups, out / "plots"), gallery.networks(runs, out / "plots")
+    return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
+
+
+def _explain(summaries: "Sequence[Summary]") -> None:
+    for summary in summaries:
+        for reason in summary.verdict_reasons:
+            output.print(f"{summary.label}: {reason}", soft_wrap=True, markup=False)
+
+
+def _tell_rerouting(directory: Path) -> None:
+    """How long the controller took to route around what failed; its log has the rest."""
+    log = directory / "controller.jsonl"
+    for event in map(msgspec.json.decode, log.read_bytes().splitlines() if log.exists() else ()):
+        if event["event"] == "rerouted" and event["flows_changed"]:
+            what = f"{event['flows_changed']} flows on {event['switches']} switches in {event['took_ms']:.0f} ms"
+            output.print(f"{directory.name}: re-routed {what} ({event['cause']} at {event['switch']})", soft_wrap=True)
+
+
+def _directories(directory: Path, repeat: int) -> list[Path]:
+    return [directory] if repeat == 1 else [directory / str(number) for number in range(1, repeat + 1)]
+
+
+@contextmanager
+def removed_on_failure(out: Path) -> Iterator[None]:
+    """A run that does not finish leaves no half of a result; what was there before stays."""
+    before = set(out.iterdir()) if out.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        for path in out.iterdir() if out.is_dir() else ():
+            if before is None or path not in before:
+                shutil.rmtree(path)
+        if before is None and out.is_dir():
+            out.rmdir()
+        raise

@@ -1,0 +1,28 @@
+"""Runs to hand on: packing them into an archive, and using one where a directory is expected."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from runfiles import archives
+from testbed.status import HOLDS
+from testbed.terminal import errors, output, progress
+
+
+def export(arguments: Namespace) -> int:
+    """Pack a run, or a directory of runs, into one file that can be analysed elsewhere, without root."""
+    place = arguments.run.resolve()
+    archive = arguments.out or place.parent / f"{place.name}{archives.SUFFIX}"
+    with progress(f"{archive}") as show:
+        left_out = archives.pack(place, archive, show)
+    if left_out:
+        errors.print(f"left out, as no part of a run: {', '.join(left_out)}", soft_wrap=True, markup=False)
+    output.print(archive, soft_wrap=True, markup=False)
+    return HOLDS
+
+
+def opened(place: Path) -> Path:
+    """The directory that a user means: the one named, or what an archive holds, unpacked beside it."""
+    if not place.is_file():
+        return place
+    with progress(f"{place}") as show:
+        return archives.unpack(place, show)

@@ -1,0 +1,119 @@
+"""up: a network that stays up until its command line ends."""
+
+import contextlib
+import signal
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn, Self
+
+from scenarios import Scenario, Variant, Workload
+from scenarios.scenario import dump as dump_scenario
+from testbed.commands.run import analyse_runs, in_guest, new_results, removed_on_failure
+from testbed.errors import CannotRun
+from testbed.live import remote
+from testbed.live.session import Live
+from testbed.network import doctor, vm
+from testbed.network.emulation import refuse_impossible
+from testbed.running import runner
+from testbed.running.background import SparkStart
+from testbed.running.runner import Stage, promise_of
+from testbed.running.settings import choose, split_settings
+from testbed.status import HOLDS
+from testbed.terminal import Progress, errors, on_end, progress
+from topologies import find
+
+
+def up(arguments: Namespace) -> int:
+    """Bring a network up with agents and a stream of broadcasts, open the command line, and analyse it all when that ends."""
+    settings, parameters = split_settings(arguments.set)
+    if settings:
+        raise CannotRun(
+            f"--set {next(iter(settings))}: only parameters of the protocol are set here, as PROTOCOL.PARAMETER=VALUE"
+        )
+    workload = Workload(interval=arguments.interval, payload=arguments.payload)
+    scenario = Scenario(network=find(arguments.topology), sources=tuple(arguments.source), workload=workload)
+    (variant,) = choose([Variant(arguments.protocol, scenario, arguments.protocol)], (), parameters)
+    name = arguments.name or scenario.network.name.partition(":")[0]
+    if name in remote.running():
+        raise CannotRun(f"a network called {name!r} is up already: choose another name with --name")
+    out = arguments.out or new_results("up")
+    task = runner.Task(
+        *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
+        *(variant.label, arguments.pack),
+    )
+    if arguments.vm_words is not None:
+        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master, reads=True)
+        return analyse_runs([task.output], spark, out, as_json=arguments.json) if spark else status
+    machine = doctor.require(out)
+    refuse_impossible(scenario.network, machine)
+    errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
+    with removed_on_failure(out), _ended_from_outside():
+        shown = _Pausable(name)
+        with shown:
+            runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
+    if vm.is_guest():
+        return HOLDS
+    return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
+
+
+def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable") -> None:
+    """Let people do what they like."""
+    private = Path(stage.agents.setting.private)
+    with Live(stage, name) as live, remote.serve(live, private), shown.paused():
+        if lasts_ms is None:
+            # Only now: importing it starts readline, which prints to terminals.
+            from testbed.live.cli import LiveCLI  # noqa: PLC0415 - starts readline
+
+            LiveCLI(stage.emulation.net, live)
+        else:
+            errors.print(f"{name} is up for {lasts_ms / 1000:g} s; Ctrl-C ends it earlier", soft_wrap=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                live.wait(lasts_ms / 1000)
+        with contextlib.suppress(KeyboardInterrupt), progress(name) as show:
+            show("waiting until everybody has everything", "(Ctrl-C: not any longer)")
+            live.settle(promise_of(stage.task).patience_ms / 1000)
+        dump_scenario(live.asked(), stage.task.output / "scenario.json")
+
+
+class _Pausable(Progress):
+    """Shows progress except while something else has the terminal."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._show = self._stack.enter_context(progress(self._prefix))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __call__(self, stage: str, detail: str = "") -> None:
+        self._show(stage, detail)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to the body."""
+        self._stack.close()
+        try:
+            yield
+        finally:
+            self._show = self._stack.enter_context(progress(self._prefix))
+
+
+@contextmanager
+def _ended_from_outside() -> Iterator[None]:
+    """Mininet's command line survives Ctrl-C, as it should; SIGTERM and a closed terminal end it."""
+
+    def end() -> NoReturn:
+        raise SystemExit(130)
+
+    before = on_end(end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

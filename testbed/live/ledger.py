@@ -1,0 +1,129 @@
+"""The account of a network while it runs: what hosts say in their event logs and what the captures of expensive links hold so far."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from hostagent.contract.wire import FIELDS, MAGIC
+from scenarios.faults import trunks
+from sparkpcap.captures import Capture, Form
+from sparkpcap.files import open_source
+from sparkpcap.layers import decode, fields
+from testbed.live.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
+from testbed.running.growing_logs import EventLogs
+from testbed.running.runner import Stage
+from topologies import Link
+from topologies.properties import described
+
+_HEADER = np.dtype({"names": [f[0] for f in FIELDS], "offsets": [f[1] for f in FIELDS], "formats": [f[2] for f in FIELDS]})
+
+
+class Ledger:
+    """Keeps the account of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._network = stage.emulation.network
+        self._logs = EventLogs(stage.agents)
+        self._began = time.monotonic()
+        self._broadcasts: Counter[str] = Counter()
+        self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
+        self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
+        self._tails = {
+            (capture.source, capture.target): _Tail(stage.task.output / capture.file, stage.agents.setting.run)
+            for capture in stage.captures.planned
+            if self._network.link(capture.source, capture.target).expensive
+        }
+        self._crossed: Counter[str] = Counter()
+        self._known: set[tuple[int, int]] = set()
+
+    def snapshot(self, name: str, interval_ms: float, problems: Iterable[str]) -> Snapshot:
+        """How things are."""
+        self._read()
+        task = self._stage.task
+        return Snapshot(
+            name=name,
+            network=self._network.name,
+            protocol=task.protocol,
+            results=str(task.output),
+            at_s=time.monotonic() - self._began,
+            interval_ms=interval_ms,
+            broadcasts=dict(self._broadcasts),
+            expensive_packets={purpose: self._crossed[purpose] for purpose in PURPOSES},
+            lower_bound=self._network.lower_bound,
+            hosts=tuple(map(self._host, self._network.hosts)),
+            links=tuple(map(self._link, trunks(self._network))),
+            clusters=self._network.clusters,
+            problems=tuple(problems),
+        )
+
+    def _read(self) -> None:
+        for host, event in self._logs.news():
+            match event.event:
+                case "broadcast":
+                    self._broadcasts[host] += 1
+                case "deliver":
+                    self._delivered[host].add((event.origin, event.sequence))
+                case "start":
+                    self._parents[host].clear()
+                case "parent":
+                    self._parents[host][event.details["source"]] = event.details["parent"]
+        self._stage.captures.flush()
+        for tail in self._tails.values():
+            for purpose, key in tail.news():
+                tail.packets[purpose] += 1
+                if key not in self._known:
+                    self._known.add(key)
+                    self._crossed[purpose] += 1
+
+    def _host(self, host: str) -> HostNow:
+        agents = self._stage.agents
+        state = "crashed" if host not in agents.running else "paused" if agents.stands_still(host) else "up"
+        delivered = self._delivered[host]
+        missing = sum(self._broadcasts.values()) - len(delivered)
+        parents = {source: parent for source, parent in self._parents[host].items() if parent}
+        return HostNow(host, state, len(delivered), missing, parents)
+
+    def _link(self, link: Link) -> LinkNow:
+        injector = self._stage.injector
+        ways = {(a, b): injector.current[a, b] for a, b in ((link.a, link.b), (link.b, link.a))}
+        changed = {f"{a}->{b}": described(now, link) for (a, b), now in ways.items() if now != link}
+        both = len(changed) == len(ways) and len(set(changed.values())) == 1
+        tails = {f"{a}->{b}": self._tails[a, b] for a, b in ways if (a, b) in self._tails}
+        return LinkNow(
+            link=link.name,
+            a=link.a,
+            b=link.b,
+            expensive=link.expensive,
+            up=link.name not in injector.pulled,
+            changes=next(iter(changed.values())) if both else "; ".join(f"{way} {shape}" for way, shape in changed.items()),
+            packets={way: dict(tail.packets) for way, tail in tails.items()},
+        )
+
+
+class _Tail:
+    """The part of a capture that was not read yet."""
+
+    def __init__(self, path: Path, run: int) -> None:
+        self.packets: Counter[str] = Counter()
+        self._path = path
+        self._run = run
+        self._at = 0
+        self._form: Form | None = None
+
+    def news(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """The purpose of each new packet, and what tells it from every other: its sender and number."""
+        source = open_source(str(self._path))
+        try:
+            growing = Capture(source, self._at, form=self._form)
+            for packets in growing:
+                records, there, _ = fields(packets, decode(packets), _HEADER)
+                ours = records[there & (records["magic"] == MAGIC) & (records["run"] == self._run)]
+                for purpose, sender, packet in ours[["purpose", "sender", "packet"]].tolist():
+                    yield PURPOSES[purpose], (sender, packet)
+            self._at, self._form = growing.at, growing.form
+        finally:
+            source.close()

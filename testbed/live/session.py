@@ -1,0 +1,164 @@
+"""A network that is up until somebody ends it: a steady stream of broadcasts, and everything else by hand.
+
+A thread of its own keeps the stream going and watches over agents, controller and faults. Verbs come from the command line here and
+over a socket from other terminals; one lock lets one of them act at a time.
+"""
+
+import threading
+import time
+from dataclasses import replace
+from typing import Self
+
+import msgspec
+
+from hostagent.protocols import PROTOCOLS
+from scenarios import Broadcast, Scenario
+from scenarios.faults import AnyFault, DropMessage, DuplicateMessage, FaultError, check, name_of
+from scenarios.scenario import payload_of
+from testbed.live import verbs
+from testbed.live.ledger import Ledger
+from testbed.live.snapshot import Snapshot
+from testbed.running.faults import refuse_impossible
+from testbed.running.runner import Stage
+from topologies import Link, Network
+
+# How long a verb may have to wait for the watch.
+TICK_S = 0.02
+# Two samples of each agent tell whether it has come to rest.
+REST_S = 1.2
+
+
+class Live:
+    """One such network, for as long as the body of `with` runs."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self._stage = stage
+        self.name = name
+        self.network: Network = stage.emulation.network
+        self.problems = stage.problems
+        workload = stage.task.scenario.workload
+        self._payload = workload.payload
+        self._sources = stage.task.scenario.sources
+        self._interval_ms = workload.interval
+        self._sent = 0
+        self._began = self._next = time.monotonic()
+        self._script: list[Broadcast] = []
+        self._faults: list[AnyFault] = []
+        self._ledger = Ledger(stage)
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._over = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="castbed-live", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._ended.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def wait(self, seconds: float) -> None:
+        """Let it run for so long, or until there are no agents any more."""
+        self._over.wait(seconds)
+
+    def settle(self, most_s: float) -> None:
+        """Broadcast no more, and wait until every host that runs has everything, for so long at the most, and is seen at rest."""
+        self.stream(0.0)
+        if self._over.wait(REST_S):
+            return
+        deadline = time.monotonic() + most_s
+        while any(host.missing for host in self.snapshot().hosts if host.state == "up") and time.monotonic() < deadline:
+            if self._over.wait(0.2):
+                return
+
+    def do(self, line: str) -> str:
+        """Do what a line says; the answer."""
+        if line.split()[:1] == ["sleep"]:
+            # Whoever sleeps keeps nobody from acting.
+            return verbs.do(self, line)
+        with self._lock:
+            return verbs.do(self, line)
+
+    def inject(self, fault: AnyFault) -> str:
+        """Inject a fault now; what the machine shows of it."""
+        check([fault], self.network, timed=False)
+        self._check_kind(fault)
+        refuse_impossible((fault,), self._stage.machine)
+        self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
+        try:
+            happened = self._stage.injector.inject(fault)
+        except BaseException as failure:
+            self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} failed half-way: {failure}")
+            raise
+        return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
+
+    def _check_kind(self, fault: AnyFault) -> None:
+        protocol = self._stage.task.protocol
+        kinds = [message.__name__ for message in PROTOCOLS[protocol].messages]
+        if isinstance(fault, DropMessage | DuplicateMessage) and fault.kind not in kinds:
+            raise FaultError(f"{protocol} has no messages of kind {fault.kind!r}: there are {', '.join(kinds)}")
+
+    def broadcast(self, host: str, payload: bytes) -> None:
+        """Have a host broadcast."""
+        if host not in self.network.hosts:
+            raise FaultError(f"network {self.network.name!r} has no host {host!r}")
+        if host not in self._stage.agents.running:
+            raise FaultError(f"{host} has crashed: restart it first")
+        self._broadcast(host, payload)
+
+    def _broadcast(self, host: str, payload: bytes) -> None:
+        self._script.append(Broadcast(at_ms=self._now_ms(), source=host, payload=len(payload)))
+        self._stage.agents.broadcast(host, payload)
+
+    def _now_ms(self) -> float:
+        return (time.monotonic() - self._began) * 1000
+
+    def asked(self) -> Scenario:
+        """Everything that was broadcast and injected so far, as a scenario that can be played again."""
+        scenario = self._stage.task.scenario
+        return replace(scenario, script=tuple(self._script), faults=(*scenario.faults, *self._faults))
+
+    def stream(self, interval_ms: float) -> None:
+        """Broadcast by itself this often; never if it is zero."""
+        self._interval_ms, self._next = interval_ms, time.monotonic()
+
+    def snapshot(self) -> Snapshot:
+        """How things are."""
+        with self._lock:
+            return self._ledger.snapshot(self.name, self._interval_ms, self.problems)
+
+    def captures(self, link: Link | None) -> str:
+        """Write captures out; those of a link, or all."""
+        captures, output = self._stage.captures, self._stage.task.output.absolute()
+        captures.flush()
+        wanted = [capture for capture in captures.planned if link is None or {capture.source, capture.target} == {link.a, link.b}]
+        return "\n".join(str(output / capture.file) for capture in wanted)
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.wait(TICK_S if not self._is_due(TICK_S) else max(0.0, self._next - time.monotonic())):
+                with self._lock:
+                    self._tick()
+        except BaseException as failure:  # noqa: BLE001 - raised again by whoever ends it
+            self._failure = failure
+            self._stage.problems.append(f"the network was left alone: {type(failure).__name__}: {failure}")
+            self._over.set()
+
+    def _is_due(self, within_s: float) -> bool:
+        return self._interval_ms > 0 and self._next - time.monotonic() <= within_s
+
+    def _tick(self) -> None:
+        """Broadcast if it is time, and look after everything."""
+        if self._is_due(0):
+            self._next = max(self._next + self._interval_ms / 1000, time.monotonic())
+            source = self._sources[self._sent % len(self._sources)]
+            self._sent += 1
+            self._broadcast(source, payload_of(self._sent, self._payload))
+        self._stage.watch(0)
+        if self._stage.agents.are_lost:
+            self._over.set()

@@ -1,0 +1,190 @@
+"""A snapshot as text that fits an 80-column terminal."""
+
+import io
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.tree import Tree
+
+from scenarios.faults import FaultError
+from testbed.live.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
+
+WIDTH = 80
+Row = TypeVar("Row")
+
+
+def text(*parts: RenderableType) -> str:
+    """What a terminal would show, without colours."""
+    console = Console(file=io.StringIO(), width=WIDTH, highlight=False)
+    for part in parts:
+        console.print(part)
+    shown = console.file
+    return shown.getvalue().rstrip("\n") if isinstance(shown, io.StringIO) else ""
+
+
+def status(now: Snapshot) -> str:
+    """Hosts and links."""
+    return text(headline(now), "", host_table(now), "", link_table(now), *(f"problem: {problem}" for problem in now.problems))
+
+
+def headline(now: Snapshot) -> str:
+    """The network in one line."""
+    messages = sum(now.broadcasts.values())
+    every = f", every {now.interval_ms:g} ms" if now.interval_ms else ""
+    network = f"{now.network}, " if now.network != now.name else ""
+    return f"{now.name}: {network}{now.protocol}, {now.at_s:.0f} s, {messages} messages{every}"
+
+
+def host_table(now: Snapshot) -> Table:
+    """One row a host."""
+    table = table_of("host", "state", "delivered", "missing", "parent")
+    for column in (2, 3):
+        table.columns[column].justify = "right"
+    for host in now.hosts:
+        table.add_row(host.host, host.state, str(host.delivered), str(host.missing), parents_of(host))
+    return table
+
+
+def parents_of(host: HostNow) -> str:
+    """The parent of a host; with several sources, that in the tree of each."""
+    if len(host.parents) == 1:
+        return next(iter(host.parents.values()))
+    return ", ".join(f"{parent} ({source})" for source, parent in host.parents.items())
+
+
+def link_table(now: Snapshot) -> Table:
+    """One row a link between switches."""
+    table = table_of("link", "cost", "state", "packets", "changed to")
+    table.columns[3].justify = "right"
+    for link in now.links:
+        packets = str(packets_on(link)) if link.expensive else ""
+        table.add_row(link.link, "expensive" if link.expensive else "cheap", "up" if link.up else "DOWN", packets, link.changes)
+    return table
+
+
+def packets_on(link: LinkNow) -> int:
+    """Packets both ways."""
+    return sum(count for way in link.packets.values() for count in way.values())
+
+
+def tree(now: Snapshot, source: str = "") -> str:
+    """The parent graph of each source, or of one."""
+    if source and source not in {host.host for host in now.hosts}:
+        raise FaultError(f"there is no host {source!r}")
+    known = [name for name in dict.fromkeys(s for host in now.hosts for s in host.parents) if source in {"", name}]
+    if not known:
+        return f"no host has a parent{f' in the tree of {source}' if source else ''}: {now.protocol} has made no tree yet, or makes none"
+    return text(*(tree_of(now, name) for name in known))
+
+
+def tree_of(now: Snapshot, source: str) -> Tree:
+    """The parent graph of a source: leaders are those whose parent is in another cluster. Who cannot be reached from it stands below."""
+    cluster_of = {host: number for number, cluster in enumerate(now.clusters) for host in cluster}
+    parent_of = {host.host: host.parents[source] for host in now.hosts if source in host.parents}
+    state = {host.host: f" ({host.state})" if host.state != "up" else "" for host in now.hosts}
+    drawn = {source}
+
+    def label(host: str) -> str:
+        leads = host in parent_of and cluster_of[host] != cluster_of[parent_of[host]]
+        return f"{host}{' leads its cluster' if leads else ''}{state[host]}"
+
+    def grow(branch: Tree, host: str) -> Tree:
+        for child in (child for child, parent in parent_of.items() if parent == host and child not in drawn):
+            drawn.add(child)
+            grow(branch.add(label(child)), child)
+        return branch
+
+    root = grow(Tree(f"{source}, the source{state[source]}"), source)
+    for host in (host.host for host in now.hosts if host.host not in drawn):
+        root.add(f"apart: {host}{state[host]}{f', child of {parent_of[host]}' if host in parent_of else ', no parent'}")
+    return root
+
+
+def costs(now: Snapshot) -> str:
+    """Expensive packets so far."""
+    table = table_of("link", "way", *PURPOSES, "all")
+    for column in range(2, 3 + len(PURPOSES)):
+        table.columns[column].justify = "right"
+    for link in (link for link in now.links if link.expensive):
+        for way, counts in link.packets.items():
+            table.add_row(link.link, way, *_counts(counts))
+    messages = sum(now.broadcasts.values())
+    table.add_section()
+    table.add_row("host to host", "", *_counts(now.expensive_packets))
+    if messages:
+        all_packets = sum(now.expensive_packets.values())
+        per = [*(now.expensive_packets[purpose] / messages for purpose in PURPOSES), all_packets / messages]
+        table.add_row("per message", "", *(f"{value:.2f}" for value in per))
+    return text(table, f"{messages} messages; at least {now.lower_bound} packets each must cross an expensive link")
+
+
+def _counts(counts: dict[str, int]) -> list[str]:
+    return [*(str(counts.get(purpose, 0)) for purpose in PURPOSES), str(sum(counts.values()))]
+
+
+def table_of(*headings: str, title: str = "") -> Table:
+    """A table in the house's style."""
+    table = Table(
+        box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False, title=title or None, title_justify="left"
+    )
+    for heading in headings:
+        table.add_column(heading)
+    return table
+
+
+def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
+    """The whole network on one screen. Where there are more hosts or links than lines, those in trouble come first."""
+    lines = max(1, height - 6 - len(now.problems[-2:]))
+    hosts = sorted(now.hosts, key=lambda host: (host.state == "up", host.missing == 0))
+    links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
+    busy = table_of("link", "", "/s", "changed to")
+    busy.columns[2].justify = "right"
+    earlier = {link.link: link for link in before.links}
+    for link in _first(links, now.links, lines):
+        state = "[bold red]DOWN[/]" if not link.up else "expensive" if link.expensive else "cheap"
+        per_s = _per_second(packets_on(link) - packets_on(earlier[link.link]), before, now) if link.expensive else ""
+        busy.add_row(link.link, state, per_s, link.changes)
+    people = table_of("host", "", "has", "lacks", "parent")
+    for column in (2, 3):
+        people.columns[column].justify = "right"
+    for host in _first(hosts, now.hosts, lines):
+        state = "" if host.state == "up" else f"[bold red]{host.state}[/]"
+        people.add_row(host.host, state, str(host.delivered), str(host.missing or ""), parents_of(host))
+    both = Table.grid(padding=(0, 3))
+    both.add_row(people, busy)
+    more = len(now.hosts) - lines, len(now.links) - lines
+    left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
+    problems = (f"[bold red]{problem[: width - 1]}[/]" for problem in now.problems[-2:])
+    return Group(headline(now)[:width], _cost_line(before, now)[:width], "", both, left_out, *problems)
+
+
+def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Sequence[Row]:
+    """All rows in their own order if there is room, else those that come first when sorted."""
+    return rows if len(rows) <= lines else sorted_rows[:lines]
+
+
+def line(before: Snapshot, now: Snapshot) -> str:
+    """The network in one line, for a file or a pipe."""
+    troubles = [
+        *(f"{host.host} {host.state}" for host in now.hosts if host.state != "up"),
+        *(f"{host.host} lacks {host.missing}" for host in now.hosts if host.state == "up" and host.missing),
+        *(f"{link.link} down" for link in now.links if not link.up),
+        *(f"{link.link} {link.changes}" for link in now.links if link.changes),
+        *now.problems,
+    ]
+    return f"{headline(now)}; {_cost_line(before, now)}; {', '.join(troubles) or 'all is well'}"
+
+
+def _cost_line(before: Snapshot, now: Snapshot) -> str:
+    messages, packets = sum(now.broadcasts.values()), sum(now.expensive_packets.values())
+    news = {purpose: now.expensive_packets[purpose] - before.expensive_packets[purpose] for purpose in PURPOSES}
+    rates = ", ".join(f"{purpose} {_per_second(count, before, now)}" for purpose, count in news.items())
+    each = f"{packets / messages:.2f} a message, at least {now.lower_bound}" if messages else f"{packets}"
+    return f"expensive packets: {each}; per s: {rates}"
+
+
+def _per_second(count: int, before: Snapshot, now: Snapshot) -> str:
+    return f"{count / max(now.at_s - before.at_s, 0.001):.0f}" if count else "0"

@@ -1,0 +1,247 @@
+"""The agents of a run, seen from the testbed: start them, ask them for things, notice when one dies."""
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from hostagent.runtime.agent import Setting
+from hostagent.runtime.control import Broadcast, Hush, Request, Stop, encode_request
+from hostagent.runtime.counters import read_counters
+from hostagent.runtime.launcher import LaunchOrder
+from hostagent.runtime.namespace import borrowed_sockets, inside
+from testbed.errors import CannotRun
+from testbed.network.plan import Plan
+from testbed.network.shell import WITH_US
+
+PATIENCE_S = 60.0
+
+
+class Agents:
+    """One agent in every host's namespace."""
+
+    def __init__(self, plan: Plan, setting: Setting) -> None:
+        self._plan = plan
+        self.setting = setting
+        self._pids: dict[str, int] = {}
+        self.deaths: list[str] = []
+        """What there is to say of every agent that died, and of the launcher, where nobody had asked for it."""
+        self.are_lost = False
+        """Whether the launcher has died, and with it every agent."""
+        self._errors = Path(setting.private, "agents.stderr")
+        self._refused_before = {host: _kernel_refusals(plan, host) for host in plan.network.hosts}
+        self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._control.setblocking(False)
+        self._unheard: dict[str, deque[bytes]] = {}
+        """Requests to agents that have no room for more: a socket takes about ten from an agent that stands still."""
+        self._launcher, self._orders, self._reports = self._launch()
+        self._unread = b""
+        self._incarnations = dict.fromkeys(plan.network.hosts, 0)
+        self._left_unread = Counter[str]()
+        self._expected_deaths: dict[str, Callable[[], None]] = {}
+        for host in plan.network.hosts:
+            self._start(host)
+        self._wait_until_ready()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The hosts whose agent runs."""
+        return tuple(self._pids)
+
+    def event_logs(self) -> list[tuple[str, Path]]:
+        """The event log of every host."""
+        return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
+
+    def broadcast(self, host: str, payload: bytes) -> None:
+        """Have a host broadcast a message; a host that is down broadcasts nothing."""
+        self.ask(host, Broadcast(payload))
+
+    def hush(self) -> None:
+        """Have every agent send nothing more."""
+        for host in self.running:
+            self.ask(host, Hush())
+
+    def expect_death(self, host: str, then: Callable[[], None] = lambda: None) -> None:
+        """A fault is going to kill this agent: that is no problem of the run. `then` is called when it has happened."""
+        self._expected_deaths[host] = then
+
+    def signal(self, host: str, number: signal.Signals) -> None:
+        """Send a signal to a running agent."""
+        if host not in self._pids:
+            return
+        # One that has just died is going to be noticed.
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if number == signal.SIGKILL:
+                self._kill(host)
+            else:
+                os.kill(self._pids[host], number)
+
+    def _kill(self, host: str) -> None:
+        """Kill an agent, and count what it leaves unread, or it would be missing from the books."""
+        pid = self._pids[host]
+        self.expect_death(host)
+        os.kill(pid, signal.SIGSTOP)
+        left = borrowed_sockets(pid, socket.AF_INET)
+        os.kill(pid, signal.SIGKILL)
+        self._wait_until(lambda: host not in self._pids)
+        for borrowed in left:
+            with borrowed, suppress(BlockingIOError):
+                while True:
+                    borrowed.recv(1, socket.MSG_DONTWAIT)
+                    self._left_unread[host] += 1
+
+    def stands_still(self, host: str) -> bool:
+        """Whether a running agent is stopped by a signal."""
+        try:
+            status = Path("/proc", str(self._pids[host]), "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return status.rpartition(")")[2].split()[0] == "T"
+
+    def restart(self, host: str, *, keep_storage: bool) -> None:
+        """Start the agent of a host that crashed, and wait for it; nothing happens if it runs."""
+        self.notice()
+        if host in self._pids:
+            return
+        if not keep_storage:
+            self.setting.storage(host).unlink(missing_ok=True)
+        self._start(host)
+        self._wait_until(lambda: host in self._pids)
+
+    def stop(self) -> None:
+        """Have every agent end, and wait for it."""
+        for host in self.running:
+            self.ask(host, Stop())
+        self._wait_until(lambda: not self._pids)
+
+    def kill(self) -> None:
+        """End the launcher, and with it every agent, at once."""
+        self._launcher.kill()
+        self._launcher.wait()
+        for pipe in (self._launcher.stdin, self._launcher.stdout, self._control):
+            if pipe is not None:
+                pipe.close()
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of every host, with what the kernel refused on its behalf since the agents started."""
+        return {host: self._agent_counters(host) | self._kernel_counters(host) for host in self._plan.network.hosts}
+
+    def _agent_counters(self, host: str) -> dict[str, int]:
+        counted = read_counters(self.setting.counters(host))
+        return counted | {"refused_unread": counted["refused_unread"] + self._left_unread[host]}
+
+    def notice(self, wait_s: float = 0) -> None:
+        """Read what the launcher reports."""
+        if self.are_lost:
+            time.sleep(wait_s)
+            return
+        for host in list(self._unheard):
+            self._ask_again(host)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reports, selectors.EVENT_READ)
+            if not selector.select(wait_s):
+                return
+        report = os.read(self._reports, 65536)
+        if not report:
+            self.are_lost = True
+            self._pids.clear()
+            self.deaths.append(f"the agents' launcher died, and every agent with it; it said: {self._last_words()}")
+        *lines, self._unread = (self._unread + report).split(b"\n")
+        for line in lines:
+            self._note(*line.decode().split())
+
+    def _note(self, what: str, host: str, number: str) -> None:
+        if what == "ready":
+            self._pids[host] = int(number)
+            return
+        self._pids.pop(host, None)
+        self._unheard.pop(host, None)
+        if host in self._expected_deaths and int(number) == -signal.SIGKILL:
+            self._expected_deaths.pop(host)()
+        elif number != "0":
+            self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
+
+    def _start(self, host: str) -> None:
+        self._incarnations[host] += 1
+        try:
+            os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
+        except BrokenPipeError:
+            raise CannotRun(
+                f"the agent of {host} cannot be started: the agents' launcher died; it said: {self._last_words()}"
+            ) from None
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done() and not self.are_lost and time.monotonic() < deadline:
+            self.notice(wait_s=0.1)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self._pids) < len(self._plan.network.hosts):
+            self.notice(wait_s=0.5)
+            if self.deaths or time.monotonic() > deadline:
+                self.kill()
+                raise CannotRun(self.deaths[0] if self.deaths else f"the agents did not start in {PATIENCE_S:.0f} s")
+
+    def _launch(self) -> tuple["subprocess.Popen[bytes]", int, int]:
+        namespaces = {host: str(self._plan.namespace_path(host)) for host in self._plan.network.hosts}
+        order = Path(self.setting.private, "agents.json")
+        order.write_bytes(msgspec.json.encode(LaunchOrder(self.setting, namespaces)))
+        with self._errors.open("wb") as errors:
+            launcher = subprocess.Popen(
+                [*WITH_US, sys.executable, "-m", "hostagent.runtime.launcher", str(order)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        if launcher.stdin is None or launcher.stdout is None:
+            raise RuntimeError("pipes were asked for")
+        return launcher, launcher.stdin.fileno(), launcher.stdout.fileno()
+
+    def ask(self, host: str, request: Request) -> None:
+        """Send a request to an agent, as soon as it has room for it; one that is down hears nothing."""
+        self._unheard.setdefault(host, deque()).append(encode_request(request))
+        if not self._ask_again(host):
+            self.notice()
+
+    def _ask_again(self, host: str) -> bool:
+        """Send what an agent has not heard, in its order, as far as it has room; whether it is there."""
+        waiting = self._unheard[host]
+        try:
+            while waiting:
+                self._control.sendto(waiting[0], str(self.setting.control(host)))
+                waiting.popleft()
+        except BlockingIOError:
+            return True
+        except ConnectionRefusedError:
+            del self._unheard[host]
+            return False
+        del self._unheard[host]
+        return True
+
+    def _last_words(self) -> str:
+        return (self._errors.read_text().strip().splitlines() or ["nothing"])[-1]
+
+    def _kernel_counters(self, host: str) -> dict[str, int]:
+        before = self._refused_before[host]
+        return {name: count - before[name] for name, count in _kernel_refusals(self._plan, host).items()}
+
+
+def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:
+    """Datagrams that reached a host and no agent: its buffer was full, or nobody listened."""
+    with inside(plan.namespace_path(host)):
+        names, values = (
+            line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:")
+        )
+    table = dict(zip(names[1:], map(int, values[1:]), strict=True))
+    return {"overflowed": table["RcvbufErrors"], "unreachable": table["NoPorts"]}

@@ -1,0 +1,133 @@
+"""One tcpdump for each direction of a link between switches, and one for each access link of a host.
+
+A link between switches is captured at its end `b`, both ways, because that interface is never taken down: a link fails by taking its
+end `a` down, and tcpdump would stop with the interface. Access links are captured at the switch.
+"""
+
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hostagent.contract.wire import PORT
+from runfiles.format import Capture
+from testbed.errors import CannotRun
+from testbed.network.plan import Plan
+from testbed.network.shell import WITH_US
+
+# The header ends at byte 78; the rest is room for a tunnel's or VLAN's tag.
+SNAP_BYTES = 96
+# Room for some 4,000 cut packets while tcpdump waits for a core.
+BUFFER_KIB = 1024
+PATIENCE_S = 60.0
+
+
+@dataclass
+class _Tcpdump:
+    capture: Capture
+    process: "subprocess.Popen[bytes]"
+    messages: Path
+
+
+class Captures:
+    """The captures of a run, from start to stop."""
+
+    def __init__(self, plan: Plan, directory: Path, private: Path) -> None:
+        directory.mkdir()
+        self.planned = planned(plan)
+        self.deaths: list[str] = []
+        """What there is to say of every tcpdump that ended and nobody had stopped it."""
+        self._running = [_start(plan, directory, private, capture) for capture in self.planned]
+        self._ended: set[str] = set()
+        self._stopped = False
+        self._wait_until_listening()
+
+    def stop(self) -> tuple[Capture, ...]:
+        """End every capture and read its own account: how many packets it took and how many the kernel dropped."""
+        self.notice()
+        self._stopped = True
+        for tcpdump in self._running:
+            tcpdump.process.send_signal(signal.SIGINT)
+        return tuple(map(self._account, self._running))
+
+    def flush(self) -> None:
+        """Have every capture write what it has taken so far to its file, in a moment."""
+        for tcpdump in self._running:
+            if tcpdump.process.poll() is None:
+                tcpdump.process.send_signal(signal.SIGUSR2)
+
+    def kill(self) -> None:
+        """End every capture that still runs; for the way out after an error."""
+        for tcpdump in self._running:
+            tcpdump.process.kill()
+            tcpdump.process.wait()
+
+    def notice(self) -> None:
+        """See which have ended by themselves."""
+        for tcpdump in self._running:
+            if not self._stopped and tcpdump.process.poll() is not None:
+                self._note_death(tcpdump)
+
+    def _note_death(self, tcpdump: _Tcpdump) -> None:
+        file = tcpdump.capture.file
+        if file not in self._ended:
+            self._ended.add(file)
+            said = (tcpdump.messages.read_text().strip().splitlines() or ["nothing"])[-1]
+            self.deaths.append(f"the tcpdump of {file} died with status {tcpdump.process.returncode}; it said: {said}")
+
+    def _account(self, tcpdump: _Tcpdump) -> Capture:
+        """What tcpdump printed at its end, as numbers; one that was killed has printed none."""
+        tcpdump.process.wait()
+        said = tcpdump.messages.read_text()
+        captured = re.search(r"(\d+) packets? captured", said)
+        dropped = re.search(r"(\d+) packets? dropped by kernel", said)
+        if captured is None or dropped is None:
+            self._note_death(tcpdump)
+            return msgspec.structs.replace(tcpdump.capture, captured=None)
+        return msgspec.structs.replace(tcpdump.capture, captured=int(captured[1]), dropped=int(dropped[1]))
+
+    def _wait_until_listening(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        for tcpdump in self._running:
+            while b"listening on" not in tcpdump.messages.read_bytes():
+                if tcpdump.process.poll() is not None or time.monotonic() > deadline:
+                    said = tcpdump.messages.read_text().strip() or "nothing"
+                    self.kill()
+                    raise CannotRun(f"tcpdump does not capture {tcpdump.capture.file}; it said: {said}")
+                time.sleep(0.01)
+
+
+def planned(plan: Plan) -> list[Capture]:
+    """The captures that a network needs."""
+    captures = []
+    for link in plan.network.links:
+        if plan.network.is_host(link.a) or plan.network.is_host(link.b):
+            host, switch = (link.a, link.b) if plan.network.is_host(link.a) else (link.b, link.a)
+            captures.append(Capture(f"captures/{host}-{switch}.pcap", host, switch, both_ways=True, captured=0, dropped=0))
+        else:
+            for source, target in ((link.a, link.b), (link.b, link.a)):
+                captures.append(
+                    Capture(f"captures/{source}-{target}.pcap", source, target, both_ways=False, captured=0, dropped=0)
+                )
+    return captures
+
+
+def _start(plan: Plan, directory: Path, private: Path, capture: Capture) -> _Tcpdump:
+    if capture.both_ways:
+        end, direction = plan.end(capture.target, capture.source), "inout"
+    else:
+        last = plan.network.link(capture.source, capture.target).b
+        end = plan.end(last, capture.source if last == capture.target else capture.target)
+        direction = "in" if last == capture.target else "out"
+    messages = private / f"{end.interface}.{direction}"
+    command = ["tcpdump", "-Z", "root", "-i", end.interface, "-Q", direction, "-n", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB)]
+    command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), f"udp port {PORT}"]
+    with messages.open("wb") as output:
+        process = subprocess.Popen(
+            [*WITH_US, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    return _Tcpdump(capture, process, messages)

@@ -1,0 +1,341 @@
+"""One run: a scenario with one protocol on an emulated network, from nothing to a result directory."""
+
+import dataclasses
+import platform
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostagent.contract.promises import Promise
+from hostagent.contract.wire import PORT
+from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.agent import Setting
+from runfiles.format import Capture, LinkDrops, Run, write_whole
+from scenarios import Scenario
+from scenarios.faults import Fault, LinkChange, name_of
+from scenarios.scenario import dump as dump_scenario
+from testbed.errors import CannotRun
+from testbed.network import record, shaping
+from testbed.network.doctor import Machine
+from testbed.network.emulation import Emulation, emulate
+from testbed.network.shaping import Drops
+from testbed.running.agents import Agents
+from testbed.running.captures import Captures
+from testbed.running.faults import Injector
+from testbed.terminal import Progress
+from topologies import files
+
+# Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
+QUIET_S = 0.3
+# How often event logs are looked at for what a fault waits for.
+WATCH_S = 0.005
+# How often it is looked whether everything still runs: each look asks the kernel about every tcpdump.
+LOOK_S = 0.25
+# What the clock may be off between two readings.
+STEP_NS = 1_000_000
+_PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run."""
+
+    scenario_name: str
+    scenario: Scenario
+    settings: dict[str, str]
+    protocol: str
+    parameters: dict[str, Any]
+    seed: int
+    output: Path
+    label: str = ""
+    pack_ms: float | None = 0.0
+
+
+@dataclass
+class Stage:
+    """A network with everything on it, ready to be played on."""
+
+    task: Task
+    machine: Machine
+    emulation: Emulation
+    captures: Captures
+    agents: Agents
+    injector: Injector
+    problems: list[str] = field(default_factory=list)
+    """What has died or gone wrong so far, each said once. None ends the run, and any makes its verdict unknown."""
+    _next_look: float = 0.0
+
+    def watch(self, most_s: float) -> None:
+        """Have an eye on everything that may die, and on the faults that are due or waited for; for so long at the most."""
+        longest = WATCH_S if self.injector.is_watching else LOOK_S
+        self.agents.notice(wait_s=max(0.0, min(most_s, longest, self.injector.next_due - time.monotonic())))
+        self.attempt(self.injector.look)
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LOOK_S
+            self.notice()
+
+    def attempt(self, action: Callable[[], object]) -> None:
+        """Do something; what keeps it from being done is a problem of the run."""
+        try:
+            action()
+        except CannotRun as failure:
+            self._write_down(str(failure))
+
+    def notice(self) -> None:
+        """See what has died or gone wrong since the last look."""
+        mortals = self.agents, self.captures, self.emulation.controller, self.emulation.vswitch
+        for mortal in mortals:
+            mortal.notice()
+        self._write_down(*(death for mortal in mortals for death in mortal.deaths), *self.injector.problems)
+
+    def _write_down(self, *problems: str) -> None:
+        self.problems += [problem for problem in dict.fromkeys(problems) if problem not in self.problems]
+
+
+def run(
+    task: Task,
+    machine: Machine,
+    progress: Progress,
+    before_traffic: Callable[[], None] = lambda: None,
+    play: Callable[[Stage, Progress], None] | None = None,
+) -> None:
+    """Run a task and leave its result directory.
+
+    `before_traffic` is called when the network is ready and still silent. `play` is what happens then, if not what the scenario says.
+    """
+    make_output(task)
+    network = task.scenario.network
+    with record.claim() as private, ExitStack() as stack:
+        emulation = stack.enter_context(emulate(network, machine, private, task.output / "controller.jsonl", progress))
+        before_traffic()
+        captures = Captures(emulation.plan, task.output / "captures", private)
+        stack.callback(captures.kill)
+        setting = _setting(task, private)
+        # Some agents send as soon as they are there.
+        drops_before = shaping.read_drops(emulation.plan)
+        agents = Agents(emulation.plan, setting)
+        stack.callback(agents.kill)
+        injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
+        stage = Stage(task, machine, emulation, captures, agents, injector)
+        measured = _measure(stage, drops_before, play or _play, progress)
+    (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
+    write_record(_record(task, machine, setting, measured), task.output)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What came out of a run besides the files that were written during it."""
+
+    started_ns: int
+    ended_ns: int
+    counters: dict[str, dict[str, int]]
+    captures: tuple[Capture, ...]
+    drops: tuple[LinkDrops, ...]
+    problems: tuple[str, ...]
+
+
+def _measure(
+    stage: Stage, drops_before: dict[tuple[str, str], Drops], play: Callable[[Stage, Progress], None], progress: Progress
+) -> _Measured:
+    """Let the agents broadcast, let it settle, and close the books."""
+    agents, captures, injector = stage.agents, stage.captures, stage.injector
+    started_ns, clock_ns = time.time_ns(), _clock_ns()
+    play(stage, progress)
+    progress("waiting until nothing is in flight")
+    undone = [*never_fired(injector.unfired()), *(_came_too_late(fault) for fault in injector.pending())]
+    injector.heal_everything()
+    # What comes after this is not time that the protocol had.
+    ended_ns = time.time_ns()
+    agents.hush()
+    _wait_until_quiet(stage)
+    # One that was held up has more to count.
+    agents.stop()
+    counters = agents.counters()
+    misshapen = _misshapen(stage.emulation, injector)
+    captured = captures.stop()
+    drops = _drops_since(stage.emulation, drops_before, injector.dropped)
+    stage.notice()
+    if abs(stepped_ns := _clock_ns() - clock_ns) > STEP_NS:
+        undone.append(
+            f"the machine's clock was set by {stepped_ns / 1e6:+.1f} ms during the run, so its times cannot be compared"
+        )
+    return _Measured(started_ns, ended_ns, counters, captured, drops, (*stage.problems, *misshapen, *undone))
+
+
+def _clock_ns() -> int:
+    """What the clock of all records is ahead of one that is never set; the same at any time, unless somebody sets the former."""
+    readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(10)]
+    # Of several, the one in which the machine did nothing else.
+    before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
+    return now - (before + after) // 2
+
+
+def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
+    """A link that was shaped at the start and is not at the end has spoiled the run."""
+    try:
+        shaping.read_back(emulation.plan, injector.current)
+    except CannotRun as difference:
+        return [f"at the end of the run: {difference}"]
+    return []
+
+
+def _play(stage: Stage, progress: Progress) -> None:
+    """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
+    scenario = stage.task.scenario
+    timeline: list[tuple[float, Callable[[], object]]] = [
+        (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
+    ]
+    broadcasts = list(scenario.broadcasts())
+    for number, (at_ms, source, payload) in enumerate(broadcasts, start=1):
+        show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
+        timeline.append((at_ms, partial(_broadcast, stage.agents, source, payload, show)))
+    timeline.sort(key=lambda item: item[0])
+    start = time.monotonic()
+    for at_ms, action in timeline:
+        _sleep_until(start + at_ms / 1000, stage)
+        if stage.agents.are_lost:
+            return
+        stage.attempt(action)
+    progress("letting it settle")
+    _sleep_until(start + scenario.ends_ms / 1000, stage)
+
+
+def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
+    show()
+    agents.broadcast(source, payload)
+
+
+def _sleep_until(moment: float, stage: Stage) -> None:
+    """Watch until a moment; without agents there is nothing to wait for."""
+    while (left := moment - time.monotonic()) > 0 and not stage.agents.are_lost:
+        stage.watch(left)
+
+
+def _wait_until_quiet(stage: Stage) -> None:
+    """Wait until no counter moves for longer than any packet can be under way."""
+    scenario, agents = stage.task.scenario, stage.agents
+    delays = [link.delay_ms + link.jitter_ms for link in (*scenario.network.links, *stage.injector.current.values())]
+    changes = [(fault.delay_ms or 0.0) + (fault.jitter_ms or 0.0) for fault in scenario.faults if isinstance(fault, LinkChange)]
+    longest_delay_ms = max(delays + changes)
+    quiet_s = QUIET_S + longest_delay_ms * len(scenario.network.switches) / 1000
+    before: object = None
+    while before != (now := agents.counters()):
+        before = now
+        agents.notice()
+        time.sleep(quiet_s)
+
+
+def _drops_since(
+    emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
+) -> tuple[LinkDrops, ...]:
+    """The drops since the start, with those whose count was lost to a change. A switch daemon that died took its counts along."""
+    least = 0 if emulation.vswitch.deaths else -sys.maxsize
+    return tuple(
+        LinkDrops(
+            source, target, *(max(least, drops) for drops in dataclasses.astuple(now + kept.get(way, Drops()) - before[way]))
+        )
+        for way, now in shaping.read_drops(emulation.plan).items()
+        for source, target in [way]
+    )
+
+
+def make_output(task: Task) -> None:
+    """Make the result directory of a task, with what is asked in it."""
+    try:
+        task.output.mkdir(parents=True)
+        (task.output / "events").mkdir()
+    except FileExistsError:
+        raise CannotRun(f"{task.output} exists already: choose another directory with --out, or remove it") from None
+    except OSError as error:
+        raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
+    files.dump(task.scenario.network, task.output / "network.json")
+    dump_scenario(task.scenario, task.output / "scenario.json")
+
+
+def write_record(run_record: Run, output: Path) -> None:
+    """Write the record of a finished run, which makes its directory complete."""
+    write_whole(output / "run.json", msgspec.json.format(msgspec.json.encode(run_record)))
+
+
+def _setting(task: Task, private: Path) -> Setting:
+    return Setting(
+        run=secrets.randbits(32),
+        protocol=task.protocol,
+        parameters=task.parameters,
+        seed=task.seed,
+        port=PORT,
+        addresses=dict(task.scenario.network.addresses),
+        events=str(task.output.absolute() / "events"),
+        private=str(private),
+        pack_ms=task.pack_ms,
+    )
+
+
+def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured) -> Run:
+    return Run(
+        **described(task),
+        engine="mininet",
+        run=setting.run,
+        udp_port=setting.port,
+        started_ns=measured.started_ns,
+        ended_ns=measured.ended_ns,
+        versions=versions() | {"open vswitch": _vswitch_version()},
+        datapath=machine.datapath,
+        shaping=machine.shaping,
+        captures=measured.captures,
+        link_drops=measured.drops,
+        problems=measured.problems,
+    )
+
+
+def described(task: Task) -> dict[str, Any]:
+    """What the record of a run says of its task, whatever the engine."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return {
+        "scenario": task.scenario_name,
+        "label": task.label,
+        "protocol": task.protocol,
+        "seed": task.seed,
+        "settings": dict(task.settings),
+        "parameters": msgspec.to_builtins(parameters),
+        "promise": promise_of(task),
+        "pack_ms": task.pack_ms,
+    }
+
+
+def promise_of(task: Task) -> Promise:
+    """What the protocol promises with these parameters among these hosts."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms)
+
+
+def never_fired(faults: Iterable[Fault]) -> list[str]:
+    """What to say of faults whose trigger did not come."""
+    return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
+
+
+def _came_too_late(fault: Fault) -> str:
+    return f"the fault {name_of(fault)} {fault.target} was still to come when the run ended: let it settle for longer"
+
+
+def versions() -> dict[str, str]:
+    """What this run stands on."""
+    packages = {package: metadata.version(package) for package in _PACKAGES}
+    return {"python": platform.python_version(), "kernel": platform.release(), **packages}
+
+
+def _vswitch_version() -> str:
+    shown = subprocess.run(["ovs-vsctl", "--version"], capture_output=True, text=True, check=True)
+    return shown.stdout.split("\n", 1)[0].split()[-1]

@@ -1,0 +1,92 @@
+"""What `--set` says: keys of the scenario and parameters of protocols."""
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hostagent.contract.core import Core
+from hostagent.protocols import PROTOCOLS
+from scenarios import Variant
+from scenarios.faults import place_and_problem
+from testbed.errors import CannotRun
+
+
+def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """`key=value` sets a key of the scenario, `protocol.key=value` a parameter of a protocol."""
+    settings: dict[str, str] = {}
+    parameters: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CannotRun(f"--set {pair} has no value: write --set key=value")
+        protocol, dot, parameter = key.partition(".")
+        if dot:
+            parameters.setdefault(protocol, {})[parameter] = _number_or_text(value)
+        else:
+            settings[key] = value
+    return settings, parameters
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def choose(variants: Sequence[Variant], protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
+    """The runs that a scenario asks for, with the protocols and parameters that the user asks for."""
+    check_parameters([*(variant.protocol for variant in variants), *protocols], parameters)
+    wanted = [chosen for protocol in dict.fromkeys(protocols) for chosen in _with_protocol(variants, protocol)] or variants
+    return [_with_parameters(variant, parameters.get(variant.protocol, {})) for variant in wanted]
+
+
+def _with_protocol(variants: Sequence[Variant], protocol: str) -> list[Variant]:
+    """The runs of a protocol; where the scenario has none, the protocol on each of its networks and faults."""
+    own = [variant for variant in variants if variant.protocol == protocol]
+    different = [
+        variant for place, variant in enumerate(variants) if variant.scenario not in [v.scenario for v in variants[:place]]
+    ]
+    alone = len(different) == 1
+    return own or [
+        Variant(protocol if alone else f"{variant.label}-{protocol}", variant.scenario, protocol) for variant in different
+    ]
+
+
+def _with_parameters(variant: Variant, parameters: Mapping[str, Any]) -> Variant:
+    for name in parameters:
+        if name in variant.parameters:
+            raise CannotRun(f"{variant.protocol}.{name} is what the runs of this scenario differ in: leave it out of --set")
+    together = {**variant.parameters, **parameters}
+    core = PROTOCOLS[variant.protocol]
+    _check_values(core, together)
+    try:
+        core.check(msgspec.convert(together, core.Parameters, strict=False), variant.scenario.network.hosts)
+    except ValueError as error:
+        raise CannotRun(f"protocol {core.name}: {error}") from None
+    return dataclasses.replace(variant, parameters=together)
+
+
+def check_parameters(protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse unknown protocols and parameters before anything is made."""
+    for protocol in (*protocols, *parameters):
+        if protocol not in PROTOCOLS:
+            raise CannotRun(f"there is no protocol {protocol!r}: choose from {', '.join(PROTOCOLS)}")
+    for protocol, values in parameters.items():
+        _check_values(PROTOCOLS[protocol], values)
+
+
+def _check_values(core: type[Core], values: Mapping[str, Any]) -> None:
+    fields = {field.name: field for field in msgspec.structs.fields(core.Parameters)}
+    if unknown := [name for name in values if name not in fields]:
+        raise CannotRun(f"protocol {core.name} has no parameter {unknown[0]!r}: its parameters are {', '.join(fields) or 'none'}")
+    try:
+        msgspec.convert(values, core.Parameters, strict=False)
+    except msgspec.ValidationError as error:
+        name, problem = place_and_problem(error)
+        if typing.get_origin(fields[name].type if name else None) is typing.Literal:
+            problem = f"choose from {', '.join(typing.get_args(fields[name].type))}"
+        raise CannotRun(f"protocol {core.name}: {f'{name}={values[name]}: ' if name else ''}{problem}") from None

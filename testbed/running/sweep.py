@@ -1,0 +1,177 @@
+"""Sweeps: a scenario at every point of a grid of settings, each several times; what is done stays done when it is started again.
+
+A sweep owns a directory. `sweep.json` says what was asked, so that going on with something else is refused. Each run is made beside its
+place and moved there when it is complete, so that what has a `run.json` is a whole run, whenever the sweep was killed. A run that cannot
+be made leaves a line in `failures.jsonl`, and the others go on; started again, the sweep tries it again.
+"""
+
+import dataclasses
+import itertools
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from runfiles.format import write_whole
+from scenarios import ScenarioError, catalogue
+from scenarios.scenario import load as load_scenario
+from testbed.errors import CannotRun
+from testbed.running import simulated
+from testbed.running.runner import Task
+from testbed.running.settings import choose, split_settings
+from topologies import NetworkError, files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.figures.summary import Summary
+
+T = TypeVar("T")
+# Simulated runs in one Spark job for each core, so that the bar moves.
+RUNS_PER_CORE = 2
+# Runs that are analysed together: more would save little, and be lost together if the sweep is killed.
+ANALYSED_TOGETHER = 16
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`sweep.json`: what was asked."""
+
+    scenario: str
+    engine: str
+    axes: dict[str, tuple[str, ...]]
+    """The values of each key; `protocol` is one of them."""
+    fixed: tuple[str, ...]
+    """What is the same everywhere, as `--set` has it."""
+    protocols: tuple[str, ...]
+    seed: int
+    repeat: int
+    pack_ms: float | None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A line of `failures.jsonl`: a run that could not be made, and why."""
+
+    run: str
+    reason: str
+
+
+def read_axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """`KEY=V1,V2,...`, several times."""
+    axes: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        key, equals, values = word.partition("=")
+        if not equals or not values or "" in values.split(","):
+            raise CannotRun(f"--over {word}: write --over KEY=VALUE,VALUE,...")
+        if key in axes:
+            raise CannotRun(f"--over {key} is given twice: write all its values in one")
+        axes[key] = tuple(values.split(","))
+    return axes
+
+
+def tasks(plan: Plan, out: Path) -> list[Task]:
+    """Every run of a sweep, in the order in which they are made: all points once, then all again."""
+    definition = catalogue.find(plan.scenario)
+    points = [dict(zip(plan.axes, values, strict=True)) for values in itertools.product(*plan.axes.values())]
+    found: dict[Path, Task] = {}
+    for repeat in range(plan.repeat):
+        for point in points:
+            for task in _point(plan, definition, point, plan.seed + repeat, out):
+                if found.setdefault(task.output, task) is not task:
+                    raise CannotRun(f"two points of the sweep would have the same directory, {task.output}")
+    return list(found.values())
+
+
+def _point(plan: Plan, definition: catalogue.Definition, point: Mapping[str, str], seed: int, out: Path) -> Iterator[Task]:
+    protocols = (point["protocol"],) if "protocol" in point else plan.protocols
+    swept = [f"{key}={value}" for key, value in point.items() if key != "protocol"]
+    settings, parameters = split_settings([*plan.fixed, *swept])
+    for variant in choose(definition.build(settings), protocols, parameters):
+        label = "-".join([variant.label, *(re.sub(r"[^A-Za-z0-9._]+", "-", text.replace("%", "pct")) for text in swept)])
+        yield Task(
+            scenario_name=definition.name,
+            scenario=variant.scenario,
+            settings=settings,
+            protocol=variant.protocol,
+            parameters=dict(variant.parameters),
+            seed=seed,
+            output=out / label / str(seed),
+            label=label,
+            pack_ms=plan.pack_ms,
+        )
+
+
+def begin(plan: Plan, out: Path) -> None:
+    """Write down what is asked, or see that it is what was asked before."""
+    path = out / "sweep.json"
+    if not path.exists():
+        if out.exists() and any(out.iterdir()):
+            raise CannotRun(f"{out} exists already and holds no sweep: choose another directory with --out")
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(plan)))
+    elif _planned(path) != plan:
+        raise CannotRun(f"{out} holds another sweep, see {path}: repeat its command to go on with it, or choose another --out")
+    (out / "failures.jsonl").unlink(missing_ok=True)
+
+
+def _planned(path: Path) -> Plan:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CannotRun(f"{path} does not say what the sweep there is: {error}; choose another directory with --out") from None
+
+
+def is_made(task: Task) -> bool:
+    """Whether a run is complete. One of another scenario or network, because a script has changed since, is refused."""
+    if not (task.output / "run.json").exists():
+        return False
+    if load_scenario(task.output / "scenario.json", files.load(task.output / "network.json")) != task.scenario:
+        raise CannotRun(
+            f"{task.output} is a run of what {task.scenario_name} was before it changed: choose another directory with --out"
+        )
+    return True
+
+
+def make(task: Task, run: Callable[[Task], None]) -> str:
+    """Make a run in a place of its own and move it to where it belongs; why it could not be made, if so."""
+    unfinished = task.output.with_name(f".{task.output.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        run(dataclasses.replace(task, output=unfinished))
+    except (CannotRun, ScenarioError, NetworkError) as failure:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        return str(failure)
+    unfinished.rename(task.output)
+    return ""
+
+
+def note(task: Task, reason: str, out: Path) -> None:
+    """Keep a failure."""
+    with (out / "failures.jsonl").open("ab") as log:
+        log.write(msgspec.json.encode(Failure(str(task.output.relative_to(out)), reason)) + b"\n")
+
+
+def simulate(spark: "SparkSession", left: Sequence[Task]) -> Iterator[tuple[Task, str]]:
+    """Make runs in virtual time, spread over Spark; each with why it could not be made, if so."""
+    cores = spark.sparkContext.defaultParallelism
+    for some in _batches(left, RUNS_PER_CORE * cores):
+        yield from zip(some, spark.sparkContext.parallelize(some, len(some)).map(_simulated).collect(), strict=True)
+
+
+def _simulated(task: Task) -> str:
+    return make(task, lambda inside: simulated.run(inside, lambda *_: None))
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def analyse(spark: "SparkSession", made: Sequence[Task]) -> Iterator[list["Summary"]]:
+    """Analyse runs, some at a time. No plots of single runs: they take long, and `analyse` makes them."""
+    from analysis import job  # noqa: PLC0415 - Spark must be up before it is imported
+
+    for some in _batches([task.output for task in made], ANALYSED_TOGETHER):
+        yield job.analyse(some, spark, drawing=False)
