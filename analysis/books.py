@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from analysis.judging.network_state import timeline
-from runfiles.format import Capture, Fault
+from runfiles.format import CaptureRecord, FaultRecord
 from runfiles.reading import RunInput
 from topologies.network import Network
 
@@ -62,7 +62,7 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class Journeys(msgspec.Struct, frozen=True, kw_only=True):
+class Fates(msgspec.Struct, frozen=True, kw_only=True):
     """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
 
     `disturbed`: it was last seen while a link was down or routes were changing.
@@ -99,7 +99,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
 
 
-def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Journeys], reports: Sequence[CaptureReport]) -> Books:
+def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates], reports: Sequence[CaptureReport]) -> Books:
     """Do the books of one run."""
     leaving, arriving = seen_leaving(costs), seen_arriving(costs)
     differences = (
@@ -147,7 +147,7 @@ def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
     return total
 
 
-def disturbances(network: Network, faults: Iterable[Fault]) -> tuple[tuple[int, int], ...]:
+def disturbances(network: Network, faults: Iterable[FaultRecord]) -> tuple[tuple[int, int], ...]:
     """The times, as disjoint intervals, in which faults may explain that packets vanish.
 
     That is a while around every change of a link, a switch, the controller or a host, and all the time during which routes join not all
@@ -179,7 +179,7 @@ def _merge(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(merged)
 
 
-def _capture_differences(captures: Iterable[Capture], reports: Iterable[CaptureReport]) -> Iterator[str]:
+def _capture_differences(captures: Iterable[CaptureRecord], reports: Iterable[CaptureReport]) -> Iterator[str]:
     found = {report.file: report for report in reports}
     for capture in captures:
         report = found.get(capture.file, CaptureReport(capture.file, problems=("was not read",)))
@@ -229,7 +229,7 @@ def _switch_differences(run: RunInput, costs: Sequence[LinkCost]) -> Iterator[st
             )
 
 
-def _journey_differences(journeys: Iterable[Journeys], *, duplicates: bool) -> Iterator[str]:
+def _journey_differences(journeys: Iterable[Fates], *, duplicates: bool) -> Iterator[str]:
     for group in journeys:
         count = _count(group.packets)
         if group.gap:
@@ -240,8 +240,8 @@ def _journey_differences(journeys: Iterable[Journeys], *, duplicates: bool) -> I
             yield f"{count} seen to arrive with a cost bit that is not what the links crossed say, {group.example} for one"
 
 
-def _vanished_differences(journeys: Iterable[Journeys], dropped: Counter[str]) -> Iterator[str]:
-    vanished: dict[str, list[Journeys]] = {}
+def _vanished_differences(journeys: Iterable[Fates], dropped: Counter[str]) -> Iterator[str]:
+    vanished: dict[str, list[Fates]] = {}
     for group in journeys:
         if group.vanished_at is not None and not group.disturbed:
             vanished.setdefault(group.vanished_at, []).append(group)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.books import CaptureReport, Journeys, LinkCost, balance, disturbances, merged
+from analysis.books import CaptureReport, Fates, LinkCost, balance, disturbances, merged
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Delays, Summary, summarise, write_summary
 from analysis.judging.history import History
@@ -29,7 +29,7 @@ from analysis.tables import deliveries as tables
 from analysis.tables.journeys import count_journeys
 from analysis.tables.scan import scan_events, scan_packets
 from analysis.tables.small import small_tables
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.reading import RunInput, load
 
 Progress = Callable[[str], None]
@@ -51,9 +51,9 @@ def analyse(
             for run, history, summary in zip(runs, histories, summaries, strict=True):
                 plots.save(_figures(run, history, summary), run.directory / "plots")
     except OSError as error:
-        raise AnalysisError(f"the results of the analysis cannot be written: {error}") from error
+        raise ResultsError(f"the results of the analysis cannot be written: {error}") from error
     except SPARK_ERRORS as error:
-        raise AnalysisError(f"Spark failed: {reason(error)}") from error
+        raise ResultsError(f"Spark failed: {reason(error)}") from error
     return summaries
 
 
@@ -73,7 +73,7 @@ def compare(groups: plots.Groups, directory: Path) -> list[Path]:
         figures = (("cost", plots.cost_figure(groups)), ("delays", plots.delay_figure(groups)))
         return plots.save(figures, directory)
     except OSError as error:
-        raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
+        raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error
 
 
 def draw(sweep: Sweep, directory: Path) -> list[Path]:
@@ -81,7 +81,7 @@ def draw(sweep: Sweep, directory: Path) -> list[Path]:
     try:
         return plots.save([("sweep", plots.sweep_figure(sweep))], directory)
     except OSError as error:
-        raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
+        raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error
 
 
 def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
@@ -147,7 +147,7 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     """From tables to types, and from there on everything is a pure function."""
     reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
-    books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Journeys]), reports)
+    books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Fates]), reports)
     by_purpose = Counter[str]()
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # Py4J has n
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 
 # The jobs are short: the JVM's quick compiler and simplest collector start sooner, and the full ones would never pay off.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -31,7 +31,7 @@ def start_session(master: str = "local[*]") -> SparkSession:
     try:
         return builder.getOrCreate()
     except (*SPARK_ERRORS, OSError) as error:
-        raise AnalysisError(f"Spark does not start on master {master!r}: {reason(error)}") from error
+        raise ResultsError(f"Spark does not start on master {master!r}: {reason(error)}") from error
 
 
 def _everywhere() -> dict[str, str]:
@@ -69,7 +69,7 @@ def _find_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise AnalysisError("Spark needs Java 17 or later and found none: install a Java runtime, or point JAVA_HOME to one")
+        raise ResultsError("Spark needs Java 17 or later and found none: install a Java runtime, or point JAVA_HOME to one")
 
 
 def reason(error: Exception) -> str:

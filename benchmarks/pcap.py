@@ -28,7 +28,7 @@ from benchmarks import report
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Promise
 from hostagent.contract.wire import COST_TOS, FIELDS, HEADER, MAGIC, PORT, VERSION
-from runfiles.format import Capture, Run
+from runfiles.format import CaptureRecord, RunRecord
 from runfiles.reading import RunInput
 from sparkpcap import PcapDataSource
 from testbed.errors import CannotRun
@@ -69,8 +69,8 @@ def write_capture(path: Path, size: int) -> int:
 def run_of(path: Path, directory: Path) -> RunInput:
     """A run whose only capture is this file, on the expensive link."""
     link = next(link for link in NETWORK.links if link.expensive)
-    captures = (Capture(str(path), link.a, link.b, both_ways=False, captured=0, dropped=0),)
-    described = Run(
+    captures = (CaptureRecord(str(path), link.a, link.b, both_ways=False, captured=0, dropped=0),)
+    described = RunRecord(
         run=RUN, scenario="benchmark", protocol="basic", engine="mininet", seed=1, settings={}, parameters={}, udp_port=PORT,
         promise=Promise(guarantees=(), patience_ms=0.0, retained=0), started_ns=0, ended_ns=0, versions={}, datapath="", shaping="",
         captures=captures, link_drops=(),

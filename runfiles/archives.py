@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.format import ANALYSED, BESIDE_RUNS, RUN_FILES
 from runfiles.reading import runs_in
 
@@ -38,11 +38,11 @@ class Progress(Protocol):
 def pack(place: Path, archive: Path, show: Progress) -> list[str]:
     """Pack a run, or a directory of runs; returns which files were left out, as they belong to no run. Hidden ones are not worth a word."""
     if archive.suffix != SUFFIX:
-        raise AnalysisError(f"cannot write {archive}: the name of an archive must end in {SUFFIX}")
+        raise ResultsError(f"cannot write {archive}: the name of an archive must end in {SUFFIX}")
     if not _is_safe(PurePosixPath(place.name)):
-        raise AnalysisError(f"cannot pack {place}: give it a name without a dot in front and without a \\ first")
+        raise ResultsError(f"cannot pack {place}: give it a name without a dot in front and without a \\ first")
     if archive.exists():
-        raise AnalysisError(f"{archive} exists already: choose another name with --out, or remove it")
+        raise ResultsError(f"{archive} exists already: choose another name with --out, or remove it")
     found = _files(place)
     runs = {PurePosixPath(run.relative_to(place)) for run in runs_in([place])}
     names = [name for name, path in found.items() if _belongs(name, runs) and path.is_file() and not path.is_symlink()]
@@ -105,7 +105,7 @@ def unpack(archive: Path, show: Progress) -> Path:
                         shutil.copyfileobj(source, target, _BLOCK)
                 half_done.rename(place)
     except _UNREADABLE as error:
-        raise AnalysisError(f"{archive} is not an archive of runs, or a damaged one: {error}") from error
+        raise ResultsError(f"{archive} is not an archive of runs, or a damaged one: {error}") from error
     return place
 
 
@@ -115,16 +115,16 @@ def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosix
     inside = {PurePosixPath(*name.parts[1:]): entry for name, entry in entries}
     runs = {name.parent for name in inside if name.name == "run.json"}
     if not runs:
-        raise AnalysisError(f"{archive} holds no run: give an archive that ./castbed export made")
+        raise ResultsError(f"{archive} holds no run: give an archive that ./castbed export made")
     for name, entry in entries:
         if not _is_safe(name) or not _belongs(PurePosixPath(*name.parts[1:]), runs):
-            raise AnalysisError(f"{archive} holds {entry.filename!r}, which is no file of a run: nothing was unpacked")
+            raise ResultsError(f"{archive} holds {entry.filename!r}, which is no file of a run: nothing was unpacked")
         if stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG}:
-            raise AnalysisError(f"{archive} holds {entry.filename!r} as a link or a device: nothing was unpacked")
+            raise ResultsError(f"{archive} holds {entry.filename!r} as a link or a device: nothing was unpacked")
         if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise AnalysisError(f"{archive} is packed in a way that ./castbed export does not use: nothing was unpacked")
+            raise ResultsError(f"{archive} is packed in a way that ./castbed export does not use: nothing was unpacked")
     if len(inside) < len(entries) or len({name.parts[0] for name, _ in entries}) > 1:
-        raise AnalysisError(f"{archive} does not hold each file once, in one folder: nothing was unpacked")
+        raise ResultsError(f"{archive} does not hold each file once, in one folder: nothing was unpacked")
     _check_size(sum(entry.file_size for entry in inside.values()), archive)
     return iter(inside.items())
 
@@ -132,11 +132,11 @@ def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosix
 def _check_size(size: int, archive: Path) -> None:
     """Refuse what no run can be, and what the disk cannot hold. No more is unpacked of a file than the archive says it has."""
     if size > _LARGEST_RATIO * archive.stat().st_size:
-        raise AnalysisError(
+        raise ResultsError(
             f"{archive} says that it holds {_megabytes(size)}, which no run of its size does: nothing was unpacked"
         )
     if size > (free := shutil.disk_usage(archive.parent).free):
-        raise AnalysisError(f"{archive} holds {_megabytes(size)}, and there is room for {_megabytes(free)}: free some space")
+        raise ResultsError(f"{archive} holds {_megabytes(size)}, and there is room for {_megabytes(free)}: free some space")
 
 
 def _megabytes(size: int) -> str:
@@ -151,7 +151,7 @@ def _must_hold(place: Path, entries: dict[PurePosixPath, zipfile.ZipInfo], archi
     if recorded != {name for name in entries if ANALYSED.isdisjoint(name.parts)} or any(
         here[name].stat().st_size != entries[name].file_size or _checksum(here[name]) != entries[name].CRC for name in recorded
     ):
-        raise AnalysisError(f"{place} exists already, and is not what {archive} holds: move one of them elsewhere")
+        raise ResultsError(f"{place} exists already, and is not what {archive} holds: move one of them elsewhere")
 
 
 def _checksum(path: Path) -> int:

@@ -1,5 +1,5 @@
 """What the analysis raises for its users."""
 
 
-class AnalysisError(Exception):
+class ResultsError(Exception):
     """The analysis cannot be done; the message says why and what to do."""

@@ -36,7 +36,7 @@ BESIDE_RUNS = frozenset(("plots", "claims.json", "report.html"))
 """What lies beside the directories of several runs."""
 
 
-class Capture(msgspec.Struct, frozen=True):
+class CaptureRecord(msgspec.Struct, frozen=True):
     """One capture file. `source` and `target` are the ends of the link.
 
     A capture between switches holds the packets that crossed the link from `source` to `target`. A capture of a host's access link
@@ -67,7 +67,7 @@ class LinkDrops(msgspec.Struct, frozen=True):
     duplicated: int = 0
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was run and on what."""
 
     run: int
@@ -90,13 +90,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     datapath: str
     shaping: str
-    captures: tuple[Capture, ...]
+    captures: tuple[CaptureRecord, ...]
     link_drops: tuple[LinkDrops, ...]
     problems: tuple[str, ...] = ()
     """What went wrong while running; any problem makes the verdict unknown."""
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One injected fault: when it was asked for, when it was in force, and on what.
 
     `fault` is a word of the vocabulary in `scenarios.faults`, `target` the link, switch or host; `details` has its other fields.
@@ -115,7 +115,7 @@ Counters = dict[str, dict[str, int]]
 """For every host, its counters of `hostagent.runtime.counters.NAMES`, and beside them what the kernel refused on the agent's behalf:
 `overflowed` (the socket's buffer was full) and `unreachable` (nobody listened)."""
 
-__all__ = ["Capture", "Counters", "Event", "Fault", "LinkDrops", "Run"]
+__all__ = ["CaptureRecord", "Counters", "Event", "FaultRecord", "LinkDrops", "RunRecord"]
 
 
 def write_whole(path: Path, data: bytes) -> None:

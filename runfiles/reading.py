@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from runfiles.errors import AnalysisError
-from runfiles.format import Counters, Fault, Run
+from runfiles.errors import ResultsError
+from runfiles.format import Counters, FaultRecord, RunRecord
 from topologies.files import load as load_network
 from topologies.network import Network, NetworkError
 
@@ -20,10 +20,10 @@ class RunInput:
     """One run directory, its small files read and validated."""
 
     directory: Path
-    run: Run
+    run: RunRecord
     network: Network
     counters: Counters
-    faults: tuple[Fault, ...]
+    faults: tuple[FaultRecord, ...]
 
 
 def runs_in(places: Iterable[Path]) -> list[Path]:
@@ -35,7 +35,7 @@ def runs_in(places: Iterable[Path]) -> list[Path]:
     for place in places:
         inside = [place] if (place / "run.json").exists() else sorted(record.parent for record in place.rglob("[!.]*/run.json"))
         if not inside and place.name != "plots":
-            raise AnalysisError(f"{place} is not a finished run, and holds none: give the directory of a run, or of several")
+            raise ResultsError(f"{place} is not a finished run, and holds none: give the directory of a run, or of several")
         for run in inside:
             found.setdefault(run.resolve(), run)
     return list(found.values())
@@ -46,29 +46,29 @@ def load(directory: Path) -> RunInput:
     try:
         return RunInput(
             directory=directory,
-            run=_decode(directory / "run.json", Run),
+            run=_decode(directory / "run.json", RunRecord),
             network=load_network(directory / "network.json"),
             counters=_decode(directory / "counters.json", Counters),
             faults=_faults(directory / "faults.jsonl"),
         )
     except NetworkError as error:
-        raise AnalysisError(f"{directory} is not a readable run: {error}") from error
+        raise ResultsError(f"{directory} is not a readable run: {error}") from error
 
 
 def _decode(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
-        raise AnalysisError(f"{path.parent} is not a finished run: {path.name} cannot be read ({error.strerror})") from error
+        raise ResultsError(f"{path.parent} is not a finished run: {path.name} cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:
-        raise AnalysisError(f"{path} is not what a run writes: {error}") from error
+        raise ResultsError(f"{path} is not what a run writes: {error}") from error
 
 
-def _faults(path: Path) -> tuple[Fault, ...]:
+def _faults(path: Path) -> tuple[FaultRecord, ...]:
     """The injected faults. A run without faults may leave no file."""
     if not path.exists():
         return ()
     try:
-        return tuple(msgspec.json.Decoder(Fault).decode_lines(path.read_bytes()))
+        return tuple(msgspec.json.Decoder(FaultRecord).decode_lines(path.read_bytes()))
     except msgspec.MsgspecError as error:
-        raise AnalysisError(f"{path} is not what a run writes: {error}") from error
+        raise ResultsError(f"{path} is not what a run writes: {error}") from error

@@ -26,7 +26,6 @@ from topologies import NetworkError
 from topologies.properties import PROPERTIES
 
 HERE = Path(__file__).parent
-_NOT_SCENARIOS = {"__init__", "scenario", "catalogue", "faults", "family"}
 T = TypeVar("T")
 
 
@@ -89,8 +88,8 @@ class Definition:
 
 def find(name: str) -> Definition:
     """The scenario of this name, or in this file."""
-    path = Path(name) if name.endswith(".py") else HERE / f"{name}.py"
-    if path.stem in _NOT_SCENARIOS or not path.exists():
+    path = Path(name) if name.endswith(".py") else _files().get(name)
+    if path is None or not path.exists():
         close = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ScenarioError(
@@ -101,12 +100,17 @@ def find(name: str) -> Definition:
 
 def names() -> list[str]:
     """The scenarios that come with Castbed."""
-    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in _NOT_SCENARIOS)
+    return sorted(_files())
 
 
 def every() -> Iterable[Definition]:
     """All scenarios that come with Castbed."""
     return map(find, names())
+
+
+def _files() -> dict[str, Path]:
+    """The scenarios that come with Castbed, by name: one folder for each paper, whose `__init__.py` says which paper it is."""
+    return {path.stem: path for path in HERE.glob("*/*.py") if path.stem != "__init__"}
 
 
 def _load(path: Path) -> Definition:
@@ -115,7 +119,7 @@ def _load(path: Path) -> Definition:
     except Exception as error:  # the script is the user's, and may do anything
         raise ScenarioError(f"{path} cannot be loaded{_where(error)}: {type(error).__name__}: {error}") from error
     if "scenario" not in module:
-        raise ScenarioError(f"{path} has no function scenario(): copy scenarios/grid.py to see how one looks")
+        raise ScenarioError(f"{path} has no function scenario(): copy scenarios/general/grid.py to see how one looks")
     for name in ("claims", "sweep"):
         _check_takes_runs(path, name, module.get(name))
     summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]

@@ -8,7 +8,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.events import Event
 from hostagent.contract.wire import COST_DSCP, PACK, leading
 from hostagent.runtime.memory import retained_items
-from runfiles.format import Fault as FaultRecord
+from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
 from simulator.faults import NS_PER_MS, FaultPlayer

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from runfiles.format import Fault as FaultRecord
+from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Trigger, healed, link_named, name_of, steps
 from simulator.host import SimulatedHost

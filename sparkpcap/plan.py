@@ -26,7 +26,7 @@ LEAST_BYTES: Final = 4 << 20
 _BEGINNING: Final = 256 << 10
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A file, or a part of one: from `start` to `end`, to be read as `form` says. Without a form the file is read from its header on."""
 
     path: str
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 def plan(
     paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False, settings: Settings = ()
-) -> list[tuple[Part, ...]]:
+) -> list[tuple[FilePart, ...]]:
     """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
     total = sum(_BEGINNING + size_of(path, settings) for path in paths)
     target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
@@ -46,10 +46,10 @@ def plan(
     return list(_packed(found, target))
 
 
-def parts(path: str, target: int, *, guessing: bool = False, settings: Settings = ()) -> list[Part]:
+def parts(path: str, target: int, *, guessing: bool = False, settings: Settings = ()) -> list[FilePart]:
     """A file in parts of about `target` bytes. What is compressed or cannot be opened is one part, and so is what is but little longer."""
     size = size_of(path, settings)
-    whole = [Part(path, bytes=size)]
+    whole = [FilePart(path, bytes=size)]
     if size <= target + target // 2:
         return whole
     try:
@@ -67,7 +67,9 @@ def parts(path: str, target: int, *, guessing: bool = False, settings: Settings 
         return whole
     starts: list[tuple[int, Form | None]] = [(0, None), *cuts]
     ends: list[int | None] = [at for at, _ in cuts]
-    return [Part(path, start, end, form, (end or size) - start) for (start, form), end in zip(starts, [*ends, None], strict=True)]
+    return [
+        FilePart(path, start, end, form, (end or size) - start) for (start, form), end in zip(starts, [*ends, None], strict=True)
+    ]
 
 
 def _guesses(source: Source, target: int, size: int) -> list[tuple[int, Form]] | None:
@@ -94,9 +96,9 @@ def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]
             wanted = max(wanted + target, int(places[number]) + 1)
 
 
-def _packed(found: Iterable[Part], target: int) -> Iterator[tuple[Part, ...]]:
+def _packed(found: Iterable[FilePart], target: int) -> Iterator[tuple[FilePart, ...]]:
     """Parts, in their order, in partitions that are full when they have reached the target."""
-    together: list[Part] = []
+    together: list[FilePart] = []
     full = 0
     for part in found:
         effort = _BEGINNING + part.bytes

@@ -14,7 +14,7 @@ from sparkpcap.captures import Capture, Flags, Packets
 from sparkpcap.files import open_source
 from sparkpcap.hadoop import Settings
 from sparkpcap.layers import Column, decode, fields
-from sparkpcap.plan import Part
+from sparkpcap.plan import FilePart
 
 _COLUMNS: Final = {
     "file": pa.string(),
@@ -153,7 +153,7 @@ def _truth(options: Mapping[str, str], name: str) -> bool:
     return text == "true"
 
 
-def read(part: Part, query: Query) -> Generator[pa.RecordBatch, None, Report]:
+def read(part: FilePart, query: Query) -> Generator[pa.RecordBatch, None, Report]:
     """The packets of a part of a file in batches, and then, as the generator's value, its report."""
     try:
         source = open_source(part.path, query.hadoop)
@@ -170,7 +170,7 @@ def read(part: Part, query: Query) -> Generator[pa.RecordBatch, None, Report]:
         source.close()
 
 
-def read_all(parts: Sequence[Part], query: Query) -> Iterator[pa.RecordBatch]:
+def read_all(parts: Sequence[FilePart], query: Query) -> Iterator[pa.RecordBatch]:
     """The packets of several parts. If reports are asked for, each part ends with a row for its own; if not, problems go to stderr."""
     for part in parts:
         report = yield from read(part, query)

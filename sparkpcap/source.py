@@ -13,14 +13,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sparkpcap.files import expand
-from sparkpcap.plan import Part, plan
+from sparkpcap.plan import FilePart, plan
 from sparkpcap.rows import Query, query_from, read_all
 
 
 class Parts(InputPartition):  # type: ignore[misc] # PySpark has no types here
     """What one task reads."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[FilePart]) -> None:
         super().__init__(parts)
         self.parts = parts
 

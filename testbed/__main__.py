@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from controller.address import loopback
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
@@ -251,7 +251,7 @@ def main(words: Sequence[str] | None = None) -> int:
     on_end(_interrupt)
     try:
         status: int = arguments.call(arguments)
-    except (CannotRun, ScenarioError, FaultError, NetworkError, AnalysisError) as error:
+    except (CannotRun, ScenarioError, FaultError, NetworkError, ResultsError) as error:
         errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
         return UNKNOWN
     except OSError as error:

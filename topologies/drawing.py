@@ -76,7 +76,7 @@ def draw(
 
 
 @dataclass(frozen=True)
-class Tree:
+class DrawnTree:
     """A tree of hosts on a network: each host's parent, the hosts that lead their clusters, and what is not there at the moment."""
 
     source: str
@@ -88,7 +88,7 @@ class Tree:
     """Hosts that do not run."""
 
 
-def draw_tree(network: Network, axes: Axes, tree: Tree) -> None:
+def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
     """Draw a network, paler than by itself, and on it an arrow from each host to its parent."""
     places = positions(network)
     size = _node_size(network, axes)
@@ -111,7 +111,7 @@ def draw_tree(network: Network, axes: Axes, tree: Tree) -> None:
     _set_limits(axes, places.values())
 
 
-def tree_figure(network: Network, tree: Tree, title: str) -> Figure:
+def tree_figure(network: Network, tree: DrawnTree, title: str) -> Figure:
     """Make a figure of a tree on a network, as large as the network asks for."""
     made = _sized_figure(network)
     made.suptitle(title)
@@ -298,7 +298,7 @@ def _draw_legend(network: Network, axes: Axes, values: Mapping[Link, float]) -> 
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(handles), frameon=False, fontsize=9)
 
 
-def _roles(network: Network, tree: Tree) -> dict[_Look, list[str]]:
+def _roles(network: Network, tree: DrawnTree) -> dict[_Look, list[str]]:
     """The hosts by how they look, members first."""
     roles: dict[_Look, list[str]] = {HOST_LOOK: [], LEADER_LOOK: [], SOURCE_LOOK: [], AWAY_LOOK: []}
     for host in network.hosts:
@@ -342,7 +342,7 @@ def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -
     return nearest
 
 
-def _tree_handles(network: Network, tree: Tree) -> list[Line2D]:
+def _tree_handles(network: Network, tree: DrawnTree) -> list[Line2D]:
     """What the marks mean, as far as they are there."""
     roles = _roles(network, tree)
     words = {SOURCE_LOOK: "source", LEADER_LOOK: "leader of a cluster", HOST_LOOK: "other host", AWAY_LOOK: "host that is down"}

@@ -11,7 +11,7 @@ from rich.table import Table
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.judging.findings import Verdict
 from hostagent.contract.promises import Guarantee
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.format import write_whole
 
 __all__ = [
@@ -140,7 +140,7 @@ def read_claims(directories: Iterable[Path]) -> list[Claim]:
     try:
         return [claim for path in found if path.exists() for claim in msgspec.json.decode(path.read_bytes(), type=list[Claim])]
     except msgspec.MsgspecError as error:
-        raise AnalysisError(
+        raise ResultsError(
             f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"
         ) from None
 

@@ -15,7 +15,7 @@ from analysis.figures.statistics import METHODS, MOST_EXACT, SIGNIFICANCE, Estim
 from analysis.figures.summary import Summary
 from analysis.judging.check_run import STYLES, percent
 from analysis.judging.findings import Verdict
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 
 
 class Measure(NamedTuple):
@@ -119,7 +119,7 @@ def compared(groups: Sequence[Group], by: str, against: str = "") -> Comparison:
     """Compare groups, each with the one called `against`, by default the first."""
     names = [group.name for group in groups]
     if against and against not in names:
-        raise AnalysisError(f"there is no group {against!r}: choose from {', '.join(names)}")
+        raise ResultsError(f"there is no group {against!r}: choose from {', '.join(names)}")
     found = tuple(_compared(group) for group in groups)
     chosen = next(group for group in found if group.name == (against or names[0]))
     others = [group for group in found if group is not chosen]

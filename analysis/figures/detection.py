@@ -14,7 +14,7 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, Suspicion
 from analysis.judging.network_state import moment
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 
 _NS_PER_MS = 1e6
 
@@ -48,7 +48,7 @@ class _Span(NamedTuple):
     end_ns: int
 
 
-def detection(history: History, faults: Iterable[Fault], connectivity: Connectivity) -> Detection | None:
+def detection(history: History, faults: Iterable[FaultRecord], connectivity: Connectivity) -> Detection | None:
     """Hold the suspicions of a run against its faults; nothing if nobody was ever suspected."""
     spans = list(_spans(history))
     if not spans:
@@ -78,9 +78,9 @@ def _spans(history: History) -> Iterator[_Span]:
         yield _Span(*pair, change.at_ns, history.ended_ns)
 
 
-def _crashes(faults: Iterable[Fault], ended_ns: int) -> Iterator[tuple[Fault, tuple[int, int]]]:
+def _crashes(faults: Iterable[FaultRecord], ended_ns: int) -> Iterator[tuple[FaultRecord, tuple[int, int]]]:
     """Every crash of a host that was up, and from when until when it was down."""
-    of_hosts: dict[str, list[Fault]] = {}
+    of_hosts: dict[str, list[FaultRecord]] = {}
     for fault in sorted(faults, key=moment):
         if fault.fault in {"crash", "restart"}:
             of_hosts.setdefault(fault.target, []).append(fault)

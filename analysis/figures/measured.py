@@ -17,7 +17,7 @@ from analysis.judging.history import History, MessageId
 from analysis.judging.judge import CHECKS, Finding
 from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
 from hostagent.contract.promises import Guarantee
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from runfiles.reading import RunInput
 from topologies.network import Network
 
@@ -78,7 +78,7 @@ class MeasuredRun:
         """The other way round."""
         return self.history.broadcasts[0].at_ns + round(at_s * 1e9)
 
-    def faults(self, *names: str) -> list[tuple[float, Fault]]:
+    def faults(self, *names: str) -> list[tuple[float, FaultRecord]]:
         """The faults of these names, or all, that were injected, each with the time from which it was in force."""
         chosen = (fault for fault in self.input.faults if not names or fault.fault in names)
         return sorted(((self.at_s(fault.applied_ns), fault) for fault in chosen), key=lambda item: item[0])

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.summary import Summary
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 
 NOT_SET: Final = "not set"
 # What is said of the machine, and of the run itself, makes no other experiment.
@@ -127,7 +127,7 @@ def _check_key(by: str, told: Sequence[Mapping[str, str]]) -> None:
     if all(_value(facts, by) == NOT_SET for facts in told):
         several = differing(told)
         same = [key for key in _keys(told) if key not in several]
-        raise AnalysisError(
+        raise ResultsError(
             f"no run says anything of {by!r}: these runs differ in {', '.join(several) or 'nothing'}; "
             f"the same for all are {', '.join(same)}"
         )

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from analysis.judging.history import Broadcast
+from analysis.judging.history import BroadcastEvent
 from analysis.judging.network_state import Ground, timeline
 from hostagent.contract.promises import Carrier, Promise
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from topologies.network import Network
 
-Run = tuple[int, int]
+Connected = tuple[int, int]
 """From when until when two hosts are connected without interruption."""
 
 
@@ -44,7 +44,9 @@ class Reach(NamedTuple):
 class Connectivity:
     """Who was connected with whom and when, in a run of a network with faults."""
 
-    def __init__(self, network: Network, faults: Iterable[Fault] = (), ended_ns: int = 2**63 - 1, started_ns: int = 0) -> None:
+    def __init__(
+        self, network: Network, faults: Iterable[FaultRecord] = (), ended_ns: int = 2**63 - 1, started_ns: int = 0
+    ) -> None:
         faults = tuple(faults)
         self.hosts = network.hosts
         self.ended_ns = ended_ns
@@ -55,7 +57,7 @@ class Connectivity:
         self.intervals = tuple(self._cut(network, faults, started_ns))
         self._kinds = _Kinds(network.hosts, self.intervals)
 
-    def _cut(self, network: Network, faults: Iterable[Fault], started_ns: int) -> Iterator[Interval]:
+    def _cut(self, network: Network, faults: Iterable[FaultRecord], started_ns: int) -> Iterator[Interval]:
         """The intervals, and on the way what is remembered of each host."""
         ground = Ground(network)
         since_ns, part_of = started_ns, _live_parts(ground)
@@ -73,7 +75,7 @@ class Connectivity:
         """The clusters at the end."""
         yield Interval(since_ns, max(self.ended_ns, since_ns), part_of)
 
-    def _remember(self, fault: Fault, after: Ground) -> None:
+    def _remember(self, fault: FaultRecord, after: Ground) -> None:
         if fault.fault == "restart":
             self.restarts[fault.target].append(fault.applied_ns)
             if fault.details.get("storage") == "lost" and fault.target in after.amnesic:
@@ -102,11 +104,11 @@ class Connectivity:
                 return tuple(other for other, its_part in interval.part_of.items() if its_part == part and other != host)
         return ()
 
-    def together(self, one: str, other: str) -> list[Run]:
+    def together(self, one: str, other: str) -> list[Connected]:
         """When two hosts both ran and were connected."""
         return self._kinds.between(one, other)
 
-    def could_reach(self, broadcast: Broadcast, carrier: Carrier, patience_ns: int) -> Reach:
+    def could_reach(self, broadcast: BroadcastEvent, carrier: Carrier, patience_ns: int) -> Reach:
         """The hosts that a message could have reached by the end, and by when."""
         return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns)
 
@@ -132,21 +134,21 @@ class _Kinds:
         self._parts = list(kinds)
         self.members = list(kinds.values())
         self._kind_of = {host: kind for kind, members in enumerate(self.members) for host in members}
-        self._runs: dict[tuple[int, int], list[Run]] = {}
+        self._runs: dict[tuple[int, int], list[Connected]] = {}
 
-    def between(self, one: str, other: str) -> list[Run]:
+    def between(self, one: str, other: str) -> list[Connected]:
         """When two hosts are connected."""
         return self.runs(self._kind_of[one], self._kind_of[other])
 
-    def runs(self, one: int, other: int) -> list[Run]:
+    def runs(self, one: int, other: int) -> list[Connected]:
         """When hosts of two kinds, or two of one kind, are connected."""
         key = min(one, other), max(one, other)
         if key not in self._runs:
             self._runs[key] = self._find_runs(*key)
         return self._runs[key]
 
-    def _find_runs(self, one: int, other: int) -> list[Run]:
-        found: list[Run] = []
+    def _find_runs(self, one: int, other: int) -> list[Connected]:
+        found: list[Connected] = []
         for interval, part, its_part in zip(self._intervals, self._parts[one], self._parts[other], strict=True):
             if part is None or part != its_part:
                 continue
@@ -197,5 +199,5 @@ def _live_parts(ground: Ground) -> dict[str, int]:
     return {host: part_of[host] for host in ground.alive}
 
 
-def _clock_rate(fault: Fault) -> float:
+def _clock_rate(fault: FaultRecord) -> float:
     return 1 + float(fault.details.get("drift_ppm") or 0) / 1e6

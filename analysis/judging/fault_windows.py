@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.judging.network_state import moment
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 
 _MENDED_BY: Final = {
     "link-down": ("link-up", "heal"),
@@ -26,7 +26,7 @@ class Window(NamedTuple):
     end_ns: int
 
 
-def windows(faults: Iterable[Fault], ended_ns: int) -> tuple[Window, ...]:
+def windows(faults: Iterable[FaultRecord], ended_ns: int) -> tuple[Window, ...]:
     """Every fault with its end: when it was mended, or when the run ended."""
     ordered = sorted(faults, key=moment)
     return tuple(
@@ -36,19 +36,19 @@ def windows(faults: Iterable[Fault], ended_ns: int) -> tuple[Window, ...]:
     )
 
 
-def _end(fault: Fault, later: Iterable[Fault], ended_ns: int) -> int:
+def _end(fault: FaultRecord, later: Iterable[FaultRecord], ended_ns: int) -> int:
     if fault.fault not in _MENDED_BY:
         return moment(fault)
     mends = (other for other in later if other is not fault and other.fault in _MENDED_BY[fault.fault] and _same(other, fault))
     return min(next(map(moment, mends), ended_ns), ended_ns)
 
 
-def _same(mending: Fault, fault: Fault) -> bool:
+def _same(mending: FaultRecord, fault: FaultRecord) -> bool:
     """Whether both are on the same thing, whichever end of a link is named first; what has no target is on everything."""
     return not mending.target or set(mending.target.split("-")) == set(fault.target.split("-"))
 
 
-def _as_built(fault: Fault) -> bool:
+def _as_built(fault: FaultRecord) -> bool:
     """Whether a change of a link is one that ends an earlier one: nothing on it is lost or doubled any more."""
     told = {name: value for name, value in fault.details.items() if name != "towards"}
     return fault.fault == "link-change" and not any(told.values())

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from analysis.judging.history import Broadcast, Delivery, History, MessageId, ParentChange, Sample
+from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId, ParentChange, Sample
 from hostagent.contract.promises import Guarantee
 
 
@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 HOLDS: Final = Finding(Verdict.HOLDS)
-Shown = Broadcast | Delivery | Sample | ParentChange | Witness
+Shown = BroadcastEvent | Delivery | Sample | ParentChange | Witness
 """What can show that a promise is broken."""
 
 
@@ -69,7 +69,7 @@ def nothing_to_judge(history: History) -> Finding | None:
 def witness(event: Shown) -> Witness:
     """An event as it is written to files."""
     match event:
-        case Broadcast():
+        case BroadcastEvent():
             return Witness(event.at_ns, event.origin, "broadcast", event.origin, event.sequence)
         case Delivery():
             return Witness(event.at_ns, event.host, "deliver", event.origin, event.sequence)

@@ -10,7 +10,7 @@ MessageId = tuple[str, int]
 """The origin of a message and its sequence number there."""
 
 
-class Broadcast(NamedTuple):
+class BroadcastEvent(NamedTuple):
     """Host `origin` broadcast its message `sequence` to `group`."""
 
     at_ns: int
@@ -73,7 +73,7 @@ class History(NamedTuple):
     """
 
     hosts: tuple[str, ...]
-    broadcasts: tuple[Broadcast, ...]
+    broadcasts: tuple[BroadcastEvent, ...]
     deliveries: tuple[Delivery, ...]
     ended_ns: int
     samples: tuple[Sample, ...] = ()
@@ -99,7 +99,7 @@ def make(
     broadcasts, deliveries, samples, parents, suspicions = [], [], [], _Parents(), _Suspicions()
     for host, at_ns, event, origin, sequence, details in events:
         if event == "broadcast":
-            broadcasts.append(Broadcast(at_ns, origin, sequence, details.get("group", 0)))
+            broadcasts.append(BroadcastEvent(at_ns, origin, sequence, details.get("group", 0)))
         elif event == "deliver":
             deliveries.append(Delivery(at_ns, host, origin, sequence, details.get("group", 0)))
         elif event == "sample":
@@ -119,7 +119,7 @@ def make(
     return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes))
 
 
-def _numbered_twice(broadcasts: Iterable[Broadcast]) -> Iterator[str]:
+def _numbered_twice(broadcasts: Iterable[BroadcastEvent]) -> Iterator[str]:
     """A source that has lost its storage counts from one again, and nobody can tell which of two messages was delivered."""
     seen: set[MessageId] = set()
     for broadcast in broadcasts:

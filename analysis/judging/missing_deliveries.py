@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from analysis.judging.connectivity import Connectivity, Reach
 from analysis.judging.findings import HOLDS, Clock, Finding, Witness, name, unknown, violated
-from analysis.judging.history import Broadcast, Delivery, History, MessageId
+from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
 
 Deliverers = dict[str, Delivery]
 """The hosts that delivered a message, each with its first delivery."""
@@ -14,7 +14,7 @@ Deliverers = dict[str, Delivery]
 class Debt(NamedTuple):
     """A message, what makes it due, and the hosts that it could have reached."""
 
-    cause: Broadcast | Delivery
+    cause: BroadcastEvent | Delivery
     reach: Reach
 
 
@@ -46,7 +46,7 @@ def settle(
     return open_question or HOLDS
 
 
-def _violated(host: str, cause: Broadcast | Delivery, due_ns: int, time: Clock, connectivity: Connectivity) -> Finding:
+def _violated(host: str, cause: BroadcastEvent | Delivery, due_ns: int, time: Clock, connectivity: Connectivity) -> Finding:
     who, did = (cause.host, "delivered") if isinstance(cause, Delivery) else (cause.origin, "broadcast")
     gone = "" if who in connectivity.correct else " before it was gone for good,"
     sentence = (

@@ -13,7 +13,7 @@ Both directions count. Every protocol needs answers, so a link that carries in o
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from topologies.network import Link, Network, components
 
 # Where more than half of all packets is lost, how long it takes to get through is a matter of luck: such a link does not count as a way.
@@ -21,13 +21,13 @@ MOST_LOSS: Final = 0.5
 _BREAKING: Final = frozenset({"link-down", "switch-stop", "controller-stop", "crash", "pause"})
 
 
-def moment(fault: Fault) -> int:
+def moment(fault: FaultRecord) -> int:
     """From when a fault counts: what breaks something from when it was asked for, what mends something from when it was in force."""
     breaks = fault.fault in _BREAKING or (fault.fault == "link-change" and _loss(fault) > MOST_LOSS)
     return fault.asked_ns if breaks else fault.applied_ns
 
 
-def timeline(network: Network, faults: Iterable[Fault]) -> Iterator[tuple[int, Fault, "Ground"]]:
+def timeline(network: Network, faults: Iterable[FaultRecord]) -> Iterator[tuple[int, FaultRecord, "Ground"]]:
     """Every fault in the order of time, and the state after it. It is one object that changes."""
     ground = Ground(network)
     for fault in sorted(faults, key=moment):
@@ -68,12 +68,12 @@ class Ground:
         """The links that are down, pulled or at a stopped switch, by name."""
         return frozenset(link.name for link in self._network.links if not self._is_up(link))
 
-    def apply(self, fault: Fault) -> None:
+    def apply(self, fault: FaultRecord) -> None:
         """Let a fault happen. Those that change neither links nor hosts change nothing here."""
         self._apply_to_network(fault)
         self._apply_to_host(fault)
 
-    def _apply_to_network(self, fault: Fault) -> None:
+    def _apply_to_network(self, fault: FaultRecord) -> None:
         match fault.fault:
             case "link-down":
                 self._pulled.add(self._touch(fault.target))
@@ -96,7 +96,7 @@ class Ground:
             case "controller-start":
                 self._frozen = None
 
-    def _apply_to_host(self, fault: Fault) -> None:
+    def _apply_to_host(self, fault: FaultRecord) -> None:
         match fault.fault:
             case "crash":
                 self.crashed.add(fault.target)
@@ -155,7 +155,7 @@ class Ground:
             self._frozen = frozenset(link.name for link in self._network.links if self._is_up(link))
             self._stale.clear()
 
-    def _change_loss(self, fault: Fault) -> None:
+    def _change_loss(self, fault: FaultRecord) -> None:
         if fault.details.get("loss") is None:
             return
         link = self._network.link(*fault.target.split("-", 1))
@@ -164,7 +164,7 @@ class Ground:
                 self._loss[link.name, end] = _loss(fault)
 
 
-def _loss(fault: Fault) -> float:
+def _loss(fault: FaultRecord) -> float:
     return float(fault.details.get("loss") or 0)
 
 

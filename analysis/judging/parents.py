@@ -16,7 +16,7 @@ import msgspec
 
 from analysis.judging.history import History, ParentChange
 from analysis.judging.network_state import Ground, moment
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from topologies.network import Network
 
 Cluster = tuple[str, ...]
@@ -159,7 +159,7 @@ def clusters_around(ground: Ground, source: str) -> Clusters:
     return tuple(cluster for cluster in ground.clusters() if part_of[cluster[0]] == part_of[source])
 
 
-def states(network: Network, faults: Iterable[Fault], history: History, source: str) -> Iterator[State]:
+def states(network: Network, faults: Iterable[FaultRecord], history: History, source: str) -> Iterator[State]:
     """The tree of a source at its first broadcast, and after every fault and every change of a parent since the run began.
 
     Faults at one instant, as when a partition pulls several links, are one change. The parents are one object that changes.
@@ -201,7 +201,7 @@ def _first_broadcast(history: History, source: str) -> Iterator[_Mark]:
             return
 
 
-def _grounds(network: Network, faults: Iterable[Fault], source: str) -> Iterator[_Mark]:
+def _grounds(network: Network, faults: Iterable[FaultRecord], source: str) -> Iterator[_Mark]:
     """Ground after ground; of those at one instant the last."""
     ordered = sorted(faults, key=moment)
     ground = Ground(network)
@@ -213,13 +213,13 @@ def _grounds(network: Network, faults: Iterable[Fault], source: str) -> Iterator
         yield at_ns, named(list(happened)), _Around(ground, source)
 
 
-def state_at(network: Network, faults: Iterable[Fault], history: History, source: str, at_ns: int) -> State:
+def state_at(network: Network, faults: Iterable[FaultRecord], history: History, source: str, at_ns: int) -> State:
     """The tree of a source at an instant."""
     around = _Around(ground_at(network, faults, at_ns), source)
     return State(at_ns, around.clusters, parents_at(history.parents, source, at_ns), around.away)
 
 
-def ground_at(network: Network, faults: Iterable[Fault], at_ns: int) -> Ground:
+def ground_at(network: Network, faults: Iterable[FaultRecord], at_ns: int) -> Ground:
     """Links, switches and hosts at an instant."""
     ground = Ground(network)
     for fault in sorted(faults, key=moment):
@@ -228,13 +228,13 @@ def ground_at(network: Network, faults: Iterable[Fault], at_ns: int) -> Ground:
     return ground
 
 
-def leader_changes(network: Network, faults: Iterable[Fault], history: History, source: str) -> tuple[LeaderChange, ...]:
+def leader_changes(network: Network, faults: Iterable[FaultRecord], history: History, source: str) -> tuple[LeaderChange, ...]:
     """Whenever a host comes to lead a cluster alone that somebody else led before, or nobody."""
     watch = _Leaders()
     return tuple(change for state in states(network, faults, history, source) for change in watch.see(state))
 
 
-def reformations(network: Network, faults: Iterable[Fault], history: History, source: str) -> tuple[Reformation, ...]:
+def reformations(network: Network, faults: Iterable[FaultRecord], history: History, source: str) -> tuple[Reformation, ...]:
     """How long it took to form the tree from the first broadcast of the source on, and to form it again after every fault."""
     windows: list[_Window] = []
     watch = _Leaders()

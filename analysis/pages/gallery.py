@@ -14,7 +14,7 @@ from analysis.pages.report import Picture
 from analysis.pictures import plots
 from analysis.pictures import repeat_plots as group_plots
 from analysis.pictures.space_time import check_message, space_time_figure
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from topologies import drawing
 
 # Pictures of more networks than this say little side by side.
@@ -148,4 +148,4 @@ def _save(figures: "Sequence[tuple[str, Figure]] | Iterator[tuple[str, Figure]]"
     try:
         plots.save(figures, directory)
     except OSError as error:
-        raise AnalysisError(f"plots cannot be written to {directory}: {error.strerror}") from error
+        raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error

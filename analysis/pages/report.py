@@ -33,7 +33,7 @@ from analysis.judging.fault_windows import windows
 from analysis.pages import html
 from analysis.pages.html import Content, Html, element
 from hostagent.contract.promises import Guarantee
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.format import write_whole
 from topologies.network import Link, Network
 from topologies.properties import described
@@ -90,7 +90,7 @@ def write(page: Page, directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         write_whole(path, _document(page, directory).encode())
     except OSError as error:
-        raise AnalysisError(f"the report cannot be written to {path}: {error.strerror}") from error
+        raise ResultsError(f"the report cannot be written to {path}: {error.strerror}") from error
     return path
 
 

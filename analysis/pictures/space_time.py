@@ -20,7 +20,7 @@ from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.judging.history import MessageId
 from analysis.pictures.repeat_plots import grid, panels
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 
 INK: Final = "#222222"
 # Of the Okabe-Ito palette, as in the other plots: expensive links, deliveries.
@@ -57,7 +57,7 @@ def parse_message(text: str) -> MessageId:
     """A message as users write it: `h1:5` is the fifth of h1."""
     origin, colon, sequence = text.rpartition(":")
     if not colon or not origin or not sequence.isdigit():
-        raise AnalysisError(f"{text!r} is no message: write its origin and its number, such as h1:5")
+        raise ResultsError(f"{text!r} is no message: write its origin and its number, such as h1:5")
     return origin, int(sequence)
 
 
@@ -74,7 +74,7 @@ def chosen_message(run: MeasuredRun, asked: MessageId | None) -> MessageId | Non
 def check_message(groups: Sequence[Group], asked: MessageId | None) -> None:
     """Refuse a message that is nowhere to be seen."""
     if asked is not None and not any(chosen_message(group.runs[0], asked) for group in panels(groups)):
-        raise AnalysisError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
+        raise ResultsError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
 
 
 def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -> Figure:

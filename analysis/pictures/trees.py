@@ -23,7 +23,7 @@ from analysis.judging.parents import (
     sources,
     state_at,
 )
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.reading import RunInput
 from topologies import drawing
 
@@ -65,9 +65,9 @@ def report(run: RunInput, history: History, source: str = "", times_ms: Sequence
     """Look at the tree of a source, by default the first, at times since the first broadcast, by default at the end."""
     known = sources(history)
     if not known:
-        raise AnalysisError(f"{run.directory} has no tree: no host of {run.run.protocol} ever had a parent")
+        raise ResultsError(f"{run.directory} has no tree: no host of {run.run.protocol} ever had a parent")
     if source and source not in known:
-        raise AnalysisError(f"{run.directory} has no tree of {source!r}: choose from {', '.join(known)}")
+        raise ResultsError(f"{run.directory} has no tree of {source!r}: choose from {', '.join(known)}")
     chosen = source or known[0]
     happened = run.network, run.faults, history, chosen
     return TreeReport(
@@ -88,7 +88,7 @@ def _instants(run: RunInput, history: History, times_ms: Sequence[float]) -> lis
     instants = [start_ns + round(at_ms * 1e6) for at_ms in times_ms] or [history.ended_ns]
     if max(instants) > history.ended_ns:
         wanted, ended = (max(instants) - start_ns) / 1e9, (history.ended_ns - start_ns) / 1e9
-        raise AnalysisError(f"{run.directory} has no tree at {wanted:g} s: the run ended at {ended:.3f} s")
+        raise ResultsError(f"{run.directory} has no tree at {wanted:g} s: the run ended at {ended:.3f} s")
     return instants
 
 
@@ -157,7 +157,7 @@ def _table(title: str, caption: str, headings: Sequence[str]) -> Table:
 def tree_figure(run: RunInput, history: History, source: str, at_ns: int) -> Figure:
     """The tree on the network as it was then."""
     ground, parents = ground_at(run.network, run.faults, at_ns), parents_at(history.parents, source, at_ns)
-    tree = drawing.Tree(
+    tree = drawing.DrawnTree(
         source=source,
         parents=parents,
         leaders=[leader for cluster in ground.clusters() for leader in leaders(parents, cluster)],

@@ -26,9 +26,9 @@ from analysis.books import FOREIGN, CaptureReport
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import FIELDS, MAGIC, VERSION, Header
 from runfiles.event_logs import read_log
-from runfiles.format import CROSSINGS, Capture
+from runfiles.format import CROSSINGS, CaptureRecord
 from runfiles.reading import RunInput
-from sparkpcap.plan import Part, plan
+from sparkpcap.plan import FilePart, plan
 from sparkpcap.rows import Query, Report, read
 
 PACKETS: Final = pa.schema(
@@ -106,7 +106,7 @@ class _Names(NamedTuple):
     udp_port: int
     hosts: pa.Array
     addresses: pa.Array
-    captures: tuple[Capture, ...]
+    captures: tuple[CaptureRecord, ...]
     links: tuple[tuple[str, bool], ...]
 
 
@@ -129,7 +129,7 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: boo
         if number not in simulated
     }
 
-    def store_parts(number: int, parts: Sequence[Part]) -> Batches:
+    def store_parts(number: int, parts: Sequence[FilePart]) -> Batches:
         for run, of_run in groupby(parts, key=lambda part: captures[part.path][0]):
             with _writer(places[run], number) as writer:
                 for part in of_run:
@@ -211,7 +211,7 @@ def _names(run: RunInput) -> _Names:
     )
 
 
-def store_capture(names: _Names, run: int, item: int, part: Part, writer: pq.ParquetWriter) -> Batches:
+def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq.ParquetWriter) -> Batches:
     """Write the packets of a capture file or of a part of it; what they cost, and the report."""
     query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
     batches = read(part, query)

@@ -23,7 +23,7 @@ from hostagent.contract.core import Core, Environment
 from hostagent.contract.events import Event
 from hostagent.contract.messages import Message, Purpose
 from hostagent.runtime import counters
-from hostagent.runtime.control import AtDoor, Broadcast, Hush, SetClock, SignalWhen, Stop, decode_request
+from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, SetClock, SignalWhen, Stop, decode_request
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.packing import Packer
 from hostagent.runtime.storage import Storage
@@ -231,7 +231,7 @@ class Agent(Environment):
     def _stops_at(self, encoded: bytes) -> bool:
         """Do what a request says; whether it says to stop."""
         match decode_request(encoded):
-            case Broadcast(payload=payload):
+            case BroadcastRequest(payload=payload):
                 self._broadcast(payload)
             case Hush():
                 # The last sample is of this moment: from now on it is not the protocol that is quiet.

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Broadcast(msgspec.Struct, frozen=True, tag=True):
+class BroadcastRequest(msgspec.Struct, frozen=True, tag=True):
     """Broadcast a message from this host."""
 
     payload: bytes
@@ -42,7 +42,7 @@ class SignalWhen(msgspec.Struct, frozen=True, tag=True):
     nth: int = 1
 
 
-Request = Broadcast | Hush | Stop | SetClock | AtDoor | SignalWhen
+Request = BroadcastRequest | Hush | Stop | SetClock | AtDoor | SignalWhen
 
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

@@ -26,6 +26,7 @@ from testbed.network.emulation import refuse_impossible
 from testbed.running import faults, runner, simulated
 from testbed.running.background import SparkStart
 from testbed.running.settings import choose, split_settings
+from testbed.running.tasks import Task
 from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
 
@@ -41,7 +42,7 @@ def run(arguments: Namespace) -> int:
     variants = choose(definition.build(settings), arguments.protocol or (), parameters)
     out = arguments.out or new_results(definition.name)
     tasks = [
-        runner.Task(
+        Task(
             definition.name,
             dataclasses.replace(variant.scenario, faults=(*variant.scenario.faults, *more_faults)),
             settings,
@@ -78,7 +79,7 @@ def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
     return found.pop()
 
 
-def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> runner.Task:
+def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> Task:
     """The task that a run was made of, checked as if a user had typed it; its results lie in `out` as they lay in `place`."""
     run, asked = recorded.run, recorded.directory / "scenario.json"
     if not asked.exists():
@@ -88,7 +89,7 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> runne
         )
     label = run.label or run.protocol
     (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), run.protocol, run.parameters)], (), {})
-    return runner.Task(
+    return Task(
         run.scenario,
         variant.scenario,
         run.settings,
@@ -106,9 +107,7 @@ def new_results(name: str) -> Path:
     return Path("results", f"{name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
 
 
-def _run_all(
-    tasks: Sequence[runner.Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace
-) -> int:
+def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace) -> int:
     status, spark = HOLDS, None
     if engine == "simulator":
         spark = _in_virtual_time(tasks, out, arguments.spark_master)
@@ -121,7 +120,7 @@ def _run_all(
     return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
 
 
-def _on_mininet(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart | None:
+def _on_mininet(tasks: Sequence[Task], out: Path, master: str) -> SparkStart | None:
     """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
     machine = doctor.require(out)
     for task in tasks:
@@ -145,7 +144,7 @@ def in_guest(words: Sequence[str], out: Path, master: str, *, reads: bool = Fals
     return status, spark if status == HOLDS else None
 
 
-def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> SparkStart:
+def _in_virtual_time(tasks: Sequence[Task], out: Path, master: str) -> SparkStart:
     doctor.require(out, mininet=False)
     errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
@@ -156,7 +155,7 @@ def _in_virtual_time(tasks: Sequence[runner.Task], out: Path, master: str) -> Sp
     return spark
 
 
-def _networks(tasks: Sequence[runner.Task]) -> str:
+def _networks(tasks: Sequence[Task]) -> str:
     return ", ".join(dict.fromkeys(task.scenario.network.name for task in tasks))
 
 

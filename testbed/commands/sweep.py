@@ -15,6 +15,7 @@ from testbed.network import doctor
 from testbed.network.emulation import refuse_impossible
 from testbed.running import faults, runner, sweep
 from testbed.running.background import SparkStart
+from testbed.running.tasks import Task
 from testbed.status import HOLDS, UNKNOWN, status_of
 from testbed.terminal import bar, errors, output
 
@@ -22,7 +23,7 @@ from testbed.terminal import bar, errors, output
 def command(arguments: Namespace) -> int:
     """Make the runs that are missing, analyse those that are not analysed, and compare all."""
     definition = catalogue.find(arguments.scenario)
-    plan = sweep.Plan(
+    plan = sweep.SweepPlan(
         scenario=arguments.scenario,
         engine=arguments.on,
         axes=sweep.read_axes(arguments.over),
@@ -63,7 +64,7 @@ def command(arguments: Namespace) -> int:
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
-def _simulate(left: list[runner.Task], spark: SparkStart, out: Path) -> list[sweep.Failure]:
+def _simulate(left: list[Task], spark: SparkStart, out: Path) -> list[sweep.Failure]:
     failed = []
     with bar("simulating", len(left)) as advance:
         for task, reason in sweep.simulate(spark.wait(), left) if left else ():
@@ -72,8 +73,8 @@ def _simulate(left: list[runner.Task], spark: SparkStart, out: Path) -> list[swe
     return failed
 
 
-def _emulate(left: list[runner.Task], spark: SparkStart, machine: doctor.Machine, out: Path) -> list[sweep.Failure]:
-    def run(task: runner.Task) -> None:
+def _emulate(left: list[Task], spark: SparkStart, machine: doctor.Machine, out: Path) -> list[sweep.Failure]:
+    def run(task: Task) -> None:
         refuse_impossible(task.scenario.network, machine)
         faults.refuse_impossible(task.scenario.faults, machine)
         runner.run(task, machine, lambda *_: None, before_traffic=spark.wait)
@@ -86,7 +87,7 @@ def _emulate(left: list[runner.Task], spark: SparkStart, machine: doctor.Machine
     return failed
 
 
-def _noted(task: runner.Task, reason: str, out: Path) -> list[sweep.Failure]:
+def _noted(task: Task, reason: str, out: Path) -> list[sweep.Failure]:
     if not reason:
         return []
     sweep.note(task, reason, out)

@@ -18,8 +18,9 @@ from testbed.network import doctor, vm
 from testbed.network.emulation import refuse_impossible
 from testbed.running import runner
 from testbed.running.background import SparkStart
-from testbed.running.runner import Stage, promise_of
+from testbed.running.runner import Stage
 from testbed.running.settings import choose, split_settings
+from testbed.running.tasks import Task, promise_of
 from testbed.status import HOLDS
 from testbed.terminal import Progress, errors, on_end, progress
 from topologies import find
@@ -39,7 +40,7 @@ def up(arguments: Namespace) -> int:
     if name in remote.running():
         raise CannotRun(f"a network called {name!r} is up already: choose another name with --name")
     out = arguments.out or new_results("up")
-    task = runner.Task(
+    task = Task(
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
         *(variant.label, arguments.pack),
     )

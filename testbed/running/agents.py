@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import Broadcast, Hush, Request, Stop, encode_request
+from hostagent.runtime.control import BroadcastRequest, Hush, Request, Stop, encode_request
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import borrowed_sockets, inside
@@ -63,7 +63,7 @@ class Agents:
 
     def broadcast(self, host: str, payload: bytes) -> None:
         """Have a host broadcast a message; a host that is down broadcasts nothing."""
-        self.ask(host, Broadcast(payload))
+        self.ask(host, BroadcastRequest(payload))
 
     def hush(self) -> None:
         """Have every agent send nothing more."""

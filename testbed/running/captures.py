@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from hostagent.contract.wire import PORT
-from runfiles.format import Capture
+from runfiles.format import CaptureRecord
 from testbed.errors import CannotRun
 from testbed.network.plan import Plan
 from testbed.network.shell import WITH_US
@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 @dataclass
 class _Tcpdump:
-    capture: Capture
+    capture: CaptureRecord
     process: "subprocess.Popen[bytes]"
     messages: Path
 
@@ -46,7 +46,7 @@ class Captures:
         self._stopped = False
         self._wait_until_listening()
 
-    def stop(self) -> tuple[Capture, ...]:
+    def stop(self) -> tuple[CaptureRecord, ...]:
         """End every capture and read its own account: how many packets it took and how many the kernel dropped."""
         self.notice()
         self._stopped = True
@@ -79,7 +79,7 @@ class Captures:
             said = (tcpdump.messages.read_text().strip().splitlines() or ["nothing"])[-1]
             self.deaths.append(f"the tcpdump of {file} died with status {tcpdump.process.returncode}; it said: {said}")
 
-    def _account(self, tcpdump: _Tcpdump) -> Capture:
+    def _account(self, tcpdump: _Tcpdump) -> CaptureRecord:
         """What tcpdump printed at its end, as numbers; one that was killed has printed none."""
         tcpdump.process.wait()
         said = tcpdump.messages.read_text()
@@ -101,22 +101,22 @@ class Captures:
                 time.sleep(0.01)
 
 
-def planned(plan: Plan) -> list[Capture]:
+def planned(plan: Plan) -> list[CaptureRecord]:
     """The captures that a network needs."""
     captures = []
     for link in plan.network.links:
         if plan.network.is_host(link.a) or plan.network.is_host(link.b):
             host, switch = (link.a, link.b) if plan.network.is_host(link.a) else (link.b, link.a)
-            captures.append(Capture(f"captures/{host}-{switch}.pcap", host, switch, both_ways=True, captured=0, dropped=0))
+            captures.append(CaptureRecord(f"captures/{host}-{switch}.pcap", host, switch, both_ways=True, captured=0, dropped=0))
         else:
             for source, target in ((link.a, link.b), (link.b, link.a)):
                 captures.append(
-                    Capture(f"captures/{source}-{target}.pcap", source, target, both_ways=False, captured=0, dropped=0)
+                    CaptureRecord(f"captures/{source}-{target}.pcap", source, target, both_ways=False, captured=0, dropped=0)
                 )
     return captures
 
 
-def _start(plan: Plan, directory: Path, private: Path, capture: Capture) -> _Tcpdump:
+def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord) -> _Tcpdump:
     if capture.both_ways:
         end, direction = plan.end(capture.target, capture.source), "inout"
     else:

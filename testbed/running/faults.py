@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hostagent.runtime.control import AtDoor, SetClock, SignalWhen
-from runfiles.format import Fault as FaultRecord
+from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, healed, link_named, name_of, steps
 from testbed.errors import CannotRun

@@ -1,29 +1,22 @@
 """One run: a scenario with one protocol on an emulated network, from nothing to a result directory."""
 
 import dataclasses
-import platform
 import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from hostagent.contract.promises import Promise
 from hostagent.contract.wire import PORT
-from hostagent.protocols import PROTOCOLS
 from hostagent.runtime.agent import Setting
-from runfiles.format import Capture, LinkDrops, Run, write_whole
-from scenarios import Scenario
+from runfiles.format import CaptureRecord, LinkDrops, RunRecord
 from scenarios.faults import Fault, LinkChange, name_of
-from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
@@ -32,8 +25,8 @@ from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.captures import Captures
 from testbed.running.faults import Injector
+from testbed.running.tasks import Task, described, make_output, never_fired, versions, write_record
 from testbed.terminal import Progress
-from topologies import files
 
 # Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
 QUIET_S = 0.3
@@ -43,22 +36,6 @@ WATCH_S = 0.005
 LOOK_S = 0.25
 # What the clock may be off between two readings.
 STEP_NS = 1_000_000
-_PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to run."""
-
-    scenario_name: str
-    scenario: Scenario
-    settings: dict[str, str]
-    protocol: str
-    parameters: dict[str, Any]
-    seed: int
-    output: Path
-    label: str = ""
-    pack_ms: float | None = 0.0
 
 
 @dataclass
@@ -139,7 +116,7 @@ class _Measured:
     started_ns: int
     ended_ns: int
     counters: dict[str, dict[str, int]]
-    captures: tuple[Capture, ...]
+    captures: tuple[CaptureRecord, ...]
     drops: tuple[LinkDrops, ...]
     problems: tuple[str, ...]
 
@@ -249,24 +226,6 @@ def _drops_since(
     )
 
 
-def make_output(task: Task) -> None:
-    """Make the result directory of a task, with what is asked in it."""
-    try:
-        task.output.mkdir(parents=True)
-        (task.output / "events").mkdir()
-    except FileExistsError:
-        raise CannotRun(f"{task.output} exists already: choose another directory with --out, or remove it") from None
-    except OSError as error:
-        raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
-    files.dump(task.scenario.network, task.output / "network.json")
-    dump_scenario(task.scenario, task.output / "scenario.json")
-
-
-def write_record(run_record: Run, output: Path) -> None:
-    """Write the record of a finished run, which makes its directory complete."""
-    write_whole(output / "run.json", msgspec.json.format(msgspec.json.encode(run_record)))
-
-
 def _setting(task: Task, private: Path) -> Setting:
     return Setting(
         run=secrets.randbits(32),
@@ -281,8 +240,8 @@ def _setting(task: Task, private: Path) -> Setting:
     )
 
 
-def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured) -> Run:
-    return Run(
+def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured) -> RunRecord:
+    return RunRecord(
         **described(task),
         engine="mininet",
         run=setting.run,
@@ -298,42 +257,8 @@ def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured)
     )
 
 
-def described(task: Task) -> dict[str, Any]:
-    """What the record of a run says of its task, whatever the engine."""
-    core = PROTOCOLS[task.protocol]
-    parameters = msgspec.convert(task.parameters, core.Parameters)
-    return {
-        "scenario": task.scenario_name,
-        "label": task.label,
-        "protocol": task.protocol,
-        "seed": task.seed,
-        "settings": dict(task.settings),
-        "parameters": msgspec.to_builtins(parameters),
-        "promise": promise_of(task),
-        "pack_ms": task.pack_ms,
-    }
-
-
-def promise_of(task: Task) -> Promise:
-    """What the protocol promises with these parameters among these hosts."""
-    core = PROTOCOLS[task.protocol]
-    parameters = msgspec.convert(task.parameters, core.Parameters)
-    return core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms)
-
-
-def never_fired(faults: Iterable[Fault]) -> list[str]:
-    """What to say of faults whose trigger did not come."""
-    return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
-
-
 def _came_too_late(fault: Fault) -> str:
     return f"the fault {name_of(fault)} {fault.target} was still to come when the run ended: let it settle for longer"
-
-
-def versions() -> dict[str, str]:
-    """What this run stands on."""
-    packages = {package: metadata.version(package) for package in _PACKAGES}
-    return {"python": platform.python_version(), "kernel": platform.release(), **packages}
 
 
 def _vswitch_version() -> str:

@@ -4,10 +4,10 @@ import msgspec
 
 from hostagent.contract.wire import PORT
 from hostagent.protocols import PROTOCOLS
-from runfiles.format import Run
+from runfiles.format import RunRecord
 from simulator.engine import simulate
 from simulator.results import write
-from testbed.running.runner import Task, described, make_output, never_fired, versions, write_record
+from testbed.running.tasks import Task, described, make_output, never_fired, versions, write_record
 from testbed.terminal import Progress
 
 
@@ -20,7 +20,7 @@ def run(task: Task, progress: Progress) -> None:
     outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
     progress("writing what happened")
     drops = write(outcome, task.output)
-    record = Run(
+    record = RunRecord(
         **described(task),
         engine="simulator",
         run=0,

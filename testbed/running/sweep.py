@@ -20,8 +20,8 @@ from scenarios import ScenarioError, catalogue
 from scenarios.scenario import load as load_scenario
 from testbed.errors import CannotRun
 from testbed.running import simulated
-from testbed.running.runner import Task
 from testbed.running.settings import choose, split_settings
+from testbed.running.tasks import Task
 from topologies import NetworkError, files
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ RUNS_PER_CORE = 2
 ANALYSED_TOGETHER = 16
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`sweep.json`: what was asked."""
 
     scenario: str
@@ -71,7 +71,7 @@ def read_axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def tasks(plan: Plan, out: Path) -> list[Task]:
+def tasks(plan: SweepPlan, out: Path) -> list[Task]:
     """Every run of a sweep, in the order in which they are made: all points once, then all again."""
     definition = catalogue.find(plan.scenario)
     points = [dict(zip(plan.axes, values, strict=True)) for values in itertools.product(*plan.axes.values())]
@@ -84,7 +84,7 @@ def tasks(plan: Plan, out: Path) -> list[Task]:
     return list(found.values())
 
 
-def _point(plan: Plan, definition: catalogue.Definition, point: Mapping[str, str], seed: int, out: Path) -> Iterator[Task]:
+def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str, str], seed: int, out: Path) -> Iterator[Task]:
     protocols = (point["protocol"],) if "protocol" in point else plan.protocols
     swept = [f"{key}={value}" for key, value in point.items() if key != "protocol"]
     settings, parameters = split_settings([*plan.fixed, *swept])
@@ -103,7 +103,7 @@ def _point(plan: Plan, definition: catalogue.Definition, point: Mapping[str, str
         )
 
 
-def begin(plan: Plan, out: Path) -> None:
+def begin(plan: SweepPlan, out: Path) -> None:
     """Write down what is asked, or see that it is what was asked before."""
     path = out / "sweep.json"
     if not path.exists():
@@ -116,9 +116,9 @@ def begin(plan: Plan, out: Path) -> None:
     (out / "failures.jsonl").unlink(missing_ok=True)
 
 
-def _planned(path: Path) -> Plan:
+def _planned(path: Path) -> SweepPlan:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+        return msgspec.json.decode(path.read_bytes(), type=SweepPlan)
     except (OSError, msgspec.MsgspecError) as error:
         raise CannotRun(f"{path} does not say what the sweep there is: {error}; choose another directory with --out") from None
 

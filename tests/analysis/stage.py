@@ -15,7 +15,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Carrier, Promise
 from hostagent.runtime.memory import retained_items
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from tests.hostagent.world import Packet, World
 from topologies.network import Link, Network
 
@@ -128,7 +128,7 @@ class Stage(World):
         self.away.discard(host)
 
     def _inject(self, fault: str, target: str, **details: object) -> None:
-        self.faults.append(Fault(fault=fault, target=target, asked_ns=self.now_ns, applied_ns=self.now_ns, details=details))
+        self.faults.append(FaultRecord(fault=fault, target=target, asked_ns=self.now_ns, applied_ns=self.now_ns, details=details))
 
     def history(self, damage: tuple[str, ...] = ()) -> History:
         return make(self.hosts, self.events, self.now_ns, damage)

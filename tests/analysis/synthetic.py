@@ -15,7 +15,7 @@ import msgspec
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.contract.wire import COST_TOS, HEADER, MAGIC, VERSION
-from runfiles.format import Capture, Event, Fault, LinkDrops, Run
+from runfiles.format import CaptureRecord, Event, FaultRecord, LinkDrops, RunRecord
 from topologies.files import dump
 from topologies.network import Cost, Link, Network
 from topologies.paths import path
@@ -74,12 +74,12 @@ def pcap(packets, order: str = "<", nano: bool = True, snaplen: int = 96, link_t
     return b"".join(parts)
 
 
-def captures() -> dict[tuple[str, str], Capture]:
+def captures() -> dict[tuple[str, str], CaptureRecord]:
     """A capture for each direction of each link; an access link has one for both."""
     found = {}
     for link in NETWORK.links:
-        one = Capture(f"captures/{link.a}-{link.b}.pcap", link.a, link.b, NETWORK.is_host(link.a), 0, 0)
-        other = one if one.both_ways else Capture(f"captures/{link.b}-{link.a}.pcap", link.b, link.a, False, 0, 0)
+        one = CaptureRecord(f"captures/{link.a}-{link.b}.pcap", link.a, link.b, NETWORK.is_host(link.a), 0, 0)
+        other = one if one.both_ways else CaptureRecord(f"captures/{link.b}-{link.a}.pcap", link.b, link.a, False, 0, 0)
         found[link.a, link.b], found[link.b, link.a] = one, other
     return found
 
@@ -96,7 +96,7 @@ class Maker:
     counters: dict[str, Counter] = field(default_factory=lambda: {host: Counter(sent=0) for host in NETWORK.hosts})
     events: dict[str, list[Event]] = field(default_factory=lambda: {host: [] for host in NETWORK.hosts})
     link_drops: list[LinkDrops] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FaultRecord] = field(default_factory=list)
     capture_drops: dict[str, int] = field(default_factory=dict)
 
     def send(self, sender, destination, at_ns, purpose=Purpose.DATA, message=("h1", 1), lost_on=None, kind=0) -> int:
@@ -141,8 +141,8 @@ class Maker:
         dump(NETWORK, directory / "network.json")
         return directory
 
-    def _run(self, described) -> Run:
-        return Run(
+    def _run(self, described) -> RunRecord:
+        return RunRecord(
             run=RUN,
             scenario="demo",
             protocol=self.protocol,

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.judging.check_run import check_run
 from runfiles.archives import pack, unpack
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from tests.analysis.synthetic import honest
 
 
@@ -99,7 +99,7 @@ def test_another_directory_in_the_way_is_left_alone(change, archive):
     else:
         (place / "basic" / "events" / "h9.jsonl").touch()
     before = files(place)
-    with pytest.raises(AnalysisError, match=r"exists already, and is not what .* holds"):
+    with pytest.raises(ResultsError, match=r"exists already, and is not what .* holds"):
         unpack(archive, quiet)
     assert files(place) == before
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_packed_is_a_sentence(runs, archive):
         (archive, archive.with_name("x.zip"), "is not a finished run"),
         (archive.parent, archive.with_name("x.zip"), "is not a finished run"),
     ):
-        with pytest.raises(AnalysisError, match=sentence):
+        with pytest.raises(ResultsError, match=sentence):
             pack(place, target, quiet)
     assert [path.name for path in archive.parent.iterdir()] == ["runs.zip"]
 
@@ -143,7 +143,7 @@ def test_an_archive_that_could_do_harm_is_refused_before_anything_is_written(mem
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for entry, text in (member("x/basic/run.json"), *members):
             packed.writestr(entry, text, zipfile.ZIP_DEFLATED)
-    with pytest.raises(AnalysisError) as refused:
+    with pytest.raises(ResultsError) as refused:
         unpack(archive, quiet)
     assert sentence in str(refused.value)
     assert list(tmp_path.rglob("*")) == [archive.parent, archive]
@@ -167,6 +167,6 @@ def test_a_truncated_damaged_or_foreign_archive_is_a_sentence(archive):
     foreign.unlink()
     for content in spoiled:
         archive.write_bytes(content)
-        with pytest.raises(AnalysisError, match=r"is not an archive of runs, or a damaged one|holds no run"):
+        with pytest.raises(ResultsError, match=r"is not an archive of runs, or a damaged one|holds no run"):
             unpack(archive, quiet)
         assert [path.name for path in archive.parent.iterdir()] == ["runs.zip"]

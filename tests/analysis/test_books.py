@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Journeys, LinkCost, balance, disturbances
-from runfiles.format import Fault, LinkDrops
+from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Fates, LinkCost, balance, disturbances
+from runfiles.format import FaultRecord, LinkDrops
 from runfiles.reading import RunInput, load
 from tests.analysis.synthetic import Maker
 from topologies import clusters
 
-FINE = Journeys(
+FINE = Fates(
     gap=False, repeated=False, wrong_bit=False, vanished_at=None, disturbed=False, packets=1, example="packet 1 of h1 to h2"
 )
 LOST = msgspec.structs.replace(FINE, vanished_at="s1", packets=3)
@@ -60,7 +60,10 @@ def test_what_an_agent_sent_and_nobody_saw_is_a_difference_unless_the_kernel_dro
     assert sentence == "h1 says it sent 3 datagrams, 1 were seen leaving it and 0 were dropped before that"
     assert differences(run, counters=counters, link_drops=drops("h1", 1, 1)) == ()
     assert differences(run, counters=counters, link_drops=drops("h1", 1)) != ()
-    assert differences(run, counters=counters, faults=(Fault(fault="link-down", target="h1-s1", asked_ns=0, applied_ns=0),)) == ()
+    assert (
+        differences(run, counters=counters, faults=(FaultRecord(fault="link-down", target="h1-s1", asked_ns=0, applied_ns=0),))
+        == ()
+    )
 
 
 def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
@@ -134,8 +137,8 @@ def test_problems_of_the_run_and_of_its_captures_are_differences(run):
     )
 
 
-def fault(what: str, target: str, at_s: int) -> Fault:
-    return Fault(fault=what, target=target, asked_ns=at_s * 10**9, applied_ns=at_s * 10**9)
+def fault(what: str, target: str, at_s: int) -> FaultRecord:
+    return FaultRecord(fault=what, target=target, asked_ns=at_s * 10**9, applied_ns=at_s * 10**9)
 
 
 SECOND = 10**9

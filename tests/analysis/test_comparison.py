@@ -16,7 +16,7 @@ from analysis.figures.summary import Delays, summarise
 from analysis.judging.check_run import history_of
 from analysis.judging.findings import Verdict
 from analysis.pictures import plots
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 from runfiles.reading import load
 from tests.analysis.synthetic import NETWORK, honest
 
@@ -81,7 +81,7 @@ def test_groups_by_a_parameter_with_or_without_its_protocol(run):
 
 
 def test_a_key_that_no_run_has_is_answered_with_those_that_there_are(run):
-    with pytest.raises(AnalysisError, match=r"no run says anything of 'lose': these runs differ in loss, seed; .*protocol"):
+    with pytest.raises(ResultsError, match=r"no run says anything of 'lose': these runs differ in loss, seed; .*protocol"):
         grouped([run(settings={"loss": "5%"}), run(settings={"loss": "1%"}, seed=2)], "lose")
 
 
@@ -131,7 +131,7 @@ def test_what_differs_is_told_from_what_does_not(ten):
 
 
 def test_an_unknown_group_is_refused(ten):
-    with pytest.raises(AnalysisError, match="there is no group 'nobody': choose from basic, near, dear"):
+    with pytest.raises(ResultsError, match="there is no group 'nobody': choose from basic, near, dear"):
         compared(ten, "label", "nobody")
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import Broadcast
+from analysis.judging.history import BroadcastEvent
 from hostagent.contract.promises import Carrier
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from tests.analysis.stage import SECOND, promise, star
 from topologies.network import Link, Network
 
@@ -24,12 +24,14 @@ RING = Network(
 """s1, s2 and s3 in a triangle, s4 at the end of a line from s3."""
 
 
-def fault(what: str, target: str, at_s: float, applied_s: float | None = None, **details: object) -> Fault:
+def fault(what: str, target: str, at_s: float, applied_s: float | None = None, **details: object) -> FaultRecord:
     applied_s = at_s if applied_s is None else applied_s
-    return Fault(fault=what, target=target, asked_ns=round(at_s * SECOND), applied_ns=round(applied_s * SECOND), details=details)
+    return FaultRecord(
+        fault=what, target=target, asked_ns=round(at_s * SECOND), applied_ns=round(applied_s * SECOND), details=details
+    )
 
 
-def connectivity(*faults: Fault, network: Network = RING, ended_s: int = 100) -> Connectivity:
+def connectivity(*faults: FaultRecord, network: Network = RING, ended_s: int = 100) -> Connectivity:
     return Connectivity(network, faults, ended_s * SECOND)
 
 
@@ -51,7 +53,7 @@ ALL = apart("1234")
 
 def reached(network: Connectivity, carrier=Carrier.ORIGIN, patience_s: float = 5, at_s: float = 0) -> dict[str, float]:
     """By when the hosts have a message of h1, in seconds."""
-    reach = network.could_reach(Broadcast(round(at_s * SECOND), "h1", 1), carrier, round(patience_s * SECOND))
+    reach = network.could_reach(BroadcastEvent(round(at_s * SECOND), "h1", 1), carrier, round(patience_s * SECOND))
     return {host: at_ns / SECOND for host, at_ns in reach.by_ns.items()}
 
 
@@ -153,9 +155,9 @@ def test_changes_elsewhere_do_not_interrupt_a_way():
 
 def test_a_way_that_is_still_open_at_the_end_but_not_for_long_enough_is_too_soon():
     network = connectivity(fault("link-down", "s3-s4", 1), fault("link-up", "s3-s4", 97))
-    reach = network.could_reach(Broadcast(0, "h1", 1), Carrier.ORIGIN, 5 * SECOND)
+    reach = network.could_reach(BroadcastEvent(0, "h1", 1), Carrier.ORIGIN, 5 * SECOND)
     assert (set(reach.by_ns), reach.too_soon) == ({"h1", "h2", "h3"}, {"h4"})
-    late = network.could_reach(Broadcast(98 * SECOND, "h1", 1), Carrier.ANYONE, 5 * SECOND)
+    late = network.could_reach(BroadcastEvent(98 * SECOND, "h1", 1), Carrier.ANYONE, 5 * SECOND)
     assert (set(late.by_ns), late.too_soon) == (set(), set(RING.hosts))
 
 

@@ -5,14 +5,14 @@ import pytest
 from analysis.figures.detection import described_detection, detection
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import Suspicion, make
-from runfiles.format import Fault
+from runfiles.format import FaultRecord
 from tests.analysis.stage import SECOND, star
 
 HOSTS = ("h1", "h2", "h3")
 
 
-def fault(kind: str, target: str, at_s: float, **details: object) -> Fault:
-    return Fault(fault=kind, target=target, asked_ns=round(at_s * SECOND), applied_ns=round(at_s * SECOND), details=details)
+def fault(kind: str, target: str, at_s: float, **details: object) -> FaultRecord:
+    return FaultRecord(fault=kind, target=target, asked_ns=round(at_s * SECOND), applied_ns=round(at_s * SECOND), details=details)
 
 
 def figures(events, *faults, ended_s=100):

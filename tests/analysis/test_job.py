@@ -21,8 +21,8 @@ from analysis.tables import journeys, scan
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee
 from hostagent.contract.wire import COST_TOS
-from runfiles.errors import AnalysisError
-from runfiles.format import Event, Fault, LinkDrops
+from runfiles.errors import ResultsError
+from runfiles.format import Event, FaultRecord, LinkDrops
 from runfiles.reading import load
 from sparkpcap.captures import Form, Interface
 from sparkpcap.plan import plan as planned
@@ -81,8 +81,8 @@ def _lost_elsewhere_than_dropped(maker: Maker) -> None:
 def _lost_after_the_link_was_back(maker: Maker) -> None:
     maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
     maker.faults += [
-        Fault(fault="link-down", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
-        Fault(fault="link-up", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
+        FaultRecord(fault="link-down", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
+        FaultRecord(fault="link-up", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
     ]
 
 
@@ -131,7 +131,7 @@ def lossy() -> Maker:
     maker.send("h1", "h3", LATE_NS + 50 * HOP_NS, Purpose.REPAIR)
     maker.send("h1", "h4", LATE_NS + 10**11, Purpose.REPAIR, lost_on="s2-s3")
     maker.link_drops += [LinkDrops("s1", "s2", 1, 0), LinkDrops("h1", "s1", 0, 1)]
-    maker.faults.append(Fault(fault="link-down", target="s2-s3", asked_ns=LATE_NS + 10**11, applied_ns=LATE_NS + 10**11))
+    maker.faults.append(FaultRecord(fault="link-down", target="s2-s3", asked_ns=LATE_NS + 10**11, applied_ns=LATE_NS + 10**11))
     return maker
 
 
@@ -377,18 +377,18 @@ def test_runs_of_one_protocol_are_told_apart_by_their_seeds(summaries):
 
 
 def test_what_is_no_run_is_a_sentence(spark, tmp_path):
-    with pytest.raises(AnalysisError, match=r"is not a finished run: run.json cannot be read"):
+    with pytest.raises(ResultsError, match=r"is not a finished run: run.json cannot be read"):
         analyse([tmp_path], spark)
     directory = honest().write(tmp_path / "run")
     (directory / "run.json").write_text("{}")
-    with pytest.raises(AnalysisError, match=r"run.json is not what a run writes"):
+    with pytest.raises(ResultsError, match=r"run.json is not what a run writes"):
         analyse([directory], spark)
 
 
 def test_results_that_cannot_be_written_are_a_sentence(spark, tmp_path):
     directory = honest().write(tmp_path / "run")
     (directory / "tables").write_text("in the way")
-    with pytest.raises(AnalysisError, match=r"cannot be written: .*tables"):
+    with pytest.raises(ResultsError, match=r"cannot be written: .*tables"):
         analyse([directory], spark)
 
 

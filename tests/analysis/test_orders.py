@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import Broadcast, Delivery, History
+from analysis.judging.history import BroadcastEvent, Delivery, History
 from analysis.judging.judge import Verdict
 from analysis.judging.properties import causal_order, multiple_group_order, multiple_source_order, single_source_order
 from tests.analysis.stage import promise, star
@@ -22,7 +22,7 @@ def histories(draw) -> History:
     """Up to six messages of two groups, broadcast and delivered at any times, each host with its own selection and order."""
     origins = draw(st.lists(st.sampled_from(HOSTS[:3]), min_size=1, max_size=6))
     broadcasts = [
-        Broadcast(10 * number, origin, origins[: number + 1].count(origin), draw(st.integers(0, 1)))
+        BroadcastEvent(10 * number, origin, origins[: number + 1].count(origin), draw(st.integers(0, 1)))
         for number, origin in enumerate(origins)
     ]
     deliveries = []
@@ -121,7 +121,7 @@ def log(host: str, *messages: str) -> list[Delivery]:
 
 def test_three_hosts_in_a_circle_do_not_disagree_as_no_two_share_two_messages():
     deliveries = (*log("h1", "h1", "h2"), *log("h2", "h2", "h3"), *log("h3", "h3", "h1"))
-    circle = History(HOSTS, tuple(Broadcast(0, host, 1) for host in HOSTS[:3]), deliveries, 100)
+    circle = History(HOSTS, tuple(BroadcastEvent(0, host, 1) for host in HOSTS[:3]), deliveries, 100)
     assert verdict(multiple_group_order.check, circle) is Verdict.HOLDS
 
 
@@ -129,7 +129,7 @@ def big(hosts: int = 1000, messages: int = 1000) -> History:
     """Every host delivers every message in one order, each with a few missing."""
     random = Random(1)
     names = tuple(f"h{n}" for n in range(1, hosts + 1))
-    broadcasts = tuple(Broadcast(n, names[n % hosts], n // hosts + 1) for n in range(messages))
+    broadcasts = tuple(BroadcastEvent(n, names[n % hosts], n // hosts + 1) for n in range(messages))
     missing = {host: random.randrange(messages) for host in names}
     deliveries = tuple(
         Delivery(messages + n, host, one.origin, one.sequence)

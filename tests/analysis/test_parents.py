@@ -8,7 +8,7 @@ from rich.console import Console
 from analysis.judging.check_run import history_of
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.fault_windows import Window, windows
-from analysis.judging.history import Broadcast, History, ParentChange, make
+from analysis.judging.history import BroadcastEvent, History, ParentChange, make
 from analysis.judging.judge import CHECKS, Verdict
 from analysis.judging.network_state import Ground
 from analysis.judging.parents import (
@@ -26,8 +26,8 @@ from analysis.judging.parents import (
 from analysis.pictures.fault_plots import delays_over_time_figure
 from analysis.pictures.trees import reformation_table, report, save_trees, tree_table
 from hostagent.contract.promises import Guarantee
-from runfiles.errors import AnalysisError
-from runfiles.format import Event, Fault
+from runfiles.errors import ResultsError
+from runfiles.format import Event, FaultRecord
 from runfiles.reading import load
 from tests.analysis import mutants as m
 from tests.analysis import plays
@@ -78,7 +78,7 @@ def test_long_lists_are_cut():
 
 def fault(word, target="", at_s=0.0, **details):
     at_ns = round(at_s * SECOND)
-    return Fault(fault=word, target=target, asked_ns=at_ns, applied_ns=at_ns, details=details)
+    return FaultRecord(fault=word, target=target, asked_ns=at_ns, applied_ns=at_ns, details=details)
 
 
 def ground(network, *faults):
@@ -214,7 +214,7 @@ def test_the_checker_looks_at_the_clusters_that_there_are_at_the_end():
     leaders = {cluster[0]: "h1" for cluster in apart.clusters[1:]}
     parents = leaders | {host: cluster[0] for cluster in apart.clusters for host in cluster[1:]}
     changes = tuple(ParentChange(2, host, "h1", parent) for host, parent in parents.items())
-    history = History(network.hosts, (Broadcast(1, "h1", 1),), (), 60 * SECOND, (), (), changes)
+    history = History(network.hosts, (BroadcastEvent(1, "h1", 1),), (), 60 * SECOND, (), (), changes)
     split = Connectivity(network, [fault("link-down", "s3-s5")], history.ended_ns)
     assert split.clusters == apart.clusters
     check = CHECKS[Guarantee.CLUSTER_TREE]
@@ -269,7 +269,7 @@ def run(tmp_path):
         maker.events[host].append(Event(at_ns=START_NS + at_s * SECOND, event="parent", details=details))
     for word, at_s in (("link-down", 10), ("link-up", 20)):
         at_ns = START_NS + at_s * SECOND
-        maker.faults.append(Fault(fault=word, target="s2-s3", asked_ns=at_ns, applied_ns=at_ns))
+        maker.faults.append(FaultRecord(fault=word, target="s2-s3", asked_ns=at_ns, applied_ns=at_ns))
     return load(maker.write(tmp_path / "run"))
 
 
@@ -300,12 +300,12 @@ def test_the_pictures_of_a_run(run):
 
 def test_what_cannot_be_shown_is_a_sentence(run, tmp_path):
     history = history_of(run)
-    with pytest.raises(AnalysisError, match=r"has no tree of 'h2': choose from h1"):
+    with pytest.raises(ResultsError, match=r"has no tree of 'h2': choose from h1"):
         report(run, history, "h2")
-    with pytest.raises(AnalysisError, match=r"has no tree at 70 s: the run ended at 59.900 s"):
+    with pytest.raises(ResultsError, match=r"has no tree at 70 s: the run ended at 59.900 s"):
         report(run, history, times_ms=(70_000.0,))
     bare = load(honest().write(tmp_path / "bare"))
-    with pytest.raises(AnalysisError, match=r"has no tree: no host of basic ever had a parent"):
+    with pytest.raises(ResultsError, match=r"has no tree: no host of basic ever had a parent"):
         report(bare, history_of(bare))
 
 

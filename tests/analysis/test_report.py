@@ -15,8 +15,8 @@ import pytest
 from analysis.figures.claims import Claim, write_claims
 from analysis.pages import html
 from analysis.pictures.space_time import strokes
-from runfiles.errors import AnalysisError
-from runfiles.format import Fault
+from runfiles.errors import ResultsError
+from runfiles.format import FaultRecord
 from runfiles.reading import load
 from testbed.__main__ import parser
 from testbed.commands import compare as compare_commands
@@ -69,7 +69,7 @@ def place(tmp_path_factory):
             maker.seed = seed
             if protocol == "basic":
                 maker.faults += [
-                    Fault(fault=fault, target="s2-s3", asked_ns=at_ns, applied_ns=at_ns)
+                    FaultRecord(fault=fault, target="s2-s3", asked_ns=at_ns, applied_ns=at_ns)
                     for fault, at_ns in (("link-down", START_NS + 300_000_000), ("link-up", START_NS + 400_000_000))
                 ]
             directory = maker.write(root / protocol / str(seed))
@@ -167,7 +167,7 @@ def test_the_page_needs_nothing_else_and_its_links_lead_to_files(page, out):
     ],
 )
 def test_a_wrong_word_is_refused_before_anything_is_drawn(place, tmp_path, words, sentence):
-    with pytest.raises(AnalysisError, match=re.escape(sentence)):
+    with pytest.raises(ResultsError, match=re.escape(sentence)):
         compare(place, "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
 

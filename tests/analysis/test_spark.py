@@ -6,19 +6,19 @@ import pytest
 
 from analysis import spark as spark_start
 from analysis.spark import start_session
-from runfiles.errors import AnalysisError
+from runfiles.errors import ResultsError
 
 
 def test_no_java_is_a_sentence(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(AnalysisError, match="found none: install a Java runtime"):
+    with pytest.raises(ResultsError, match="found none: install a Java runtime"):
         start_session()
 
 
 def test_a_java_home_without_java_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(AnalysisError, match="JAVA_HOME"):
+    with pytest.raises(ResultsError, match="JAVA_HOME"):
         start_session()
 
 

@@ -12,8 +12,8 @@ from analysis.judging.check_run import check_run, history_of, judgement_table
 from analysis.judging.history import ParentChange, Sample, Suspicion
 from analysis.judging.judge import Verdict
 from hostagent.contract.promises import Guarantee
-from runfiles.errors import AnalysisError
-from runfiles.format import Event, Fault
+from runfiles.errors import ResultsError
+from runfiles.format import Event, FaultRecord
 from runfiles.reading import load
 from tests.analysis.synthetic import PROMISE, START_NS, Maker, honest
 
@@ -58,8 +58,8 @@ def test_an_honest_run_keeps_every_promise(tmp_path):
 def test_spark_comes_to_the_same_findings(spark, tmp_path):
     maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3))
     maker.events["h4"].append(maker.events["h4"][0])
-    maker.faults.append(Fault(fault="link-down", target="s2-s3", asked_ns=START_NS, applied_ns=START_NS))
-    maker.faults.append(Fault(fault="link-up", target="s2-s3", asked_ns=START_NS + 1, applied_ns=START_NS + 1))
+    maker.faults.append(FaultRecord(fault="link-down", target="s2-s3", asked_ns=START_NS, applied_ns=START_NS))
+    maker.faults.append(FaultRecord(fault="link-up", target="s2-s3", asked_ns=START_NS + 1, applied_ns=START_NS + 1))
     directory = maker.write(tmp_path / "run")
     quick = check_run(directory)
     (summary,) = analyse([directory], spark)
@@ -146,7 +146,7 @@ def test_a_promise_that_is_not_known_is_a_sentence(tmp_path: Path):
     directory = honest().write(tmp_path / "run")
     text = (directory / "run.json").read_text()
     (directory / "run.json").write_text(text.replace('"validity"', '"world peace"'))
-    with pytest.raises(AnalysisError, match=r"run.json is not what a run writes: Invalid enum value 'world peace'"):
+    with pytest.raises(ResultsError, match=r"run.json is not what a run writes: Invalid enum value 'world peace'"):
         check_run(directory)
 
 

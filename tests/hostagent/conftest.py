@@ -20,7 +20,7 @@ from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import PORT, Codec
 from hostagent.parts.delivery import Copy
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import Broadcast, Request, encode_request
+from hostagent.runtime.control import BroadcastRequest, Request, encode_request
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import inside
@@ -141,7 +141,7 @@ class Agents:
         self.socket.sendto(encode_request(request), str(self.setting.control(host)))
 
     def broadcast(self, host: str, payload: bytes = b"hello") -> None:
-        self.ask(host, Broadcast(payload))
+        self.ask(host, BroadcastRequest(payload))
 
     def kill(self, host: str) -> None:
         """Kill an agent and wait until its death is reported."""

@@ -16,10 +16,7 @@ from hostagent.protocols import PROTOCOLS
 from simulator.swarm import TROUBLES
 
 ROOM = Path(hostagent.__file__).parent
-CORES = [
-    *(ROOM / "protocols").glob("*.py"),
-    *(ROOM / f"{name}.py" for name in ("core", "delivery", "detector", "links", "messages", "sequences")),
-]
+CORES = sorted(file for place in ("contract", "parts", "protocols") for file in (ROOM / place).rglob("*.py"))
 # Whatever reads a clock, waits, talks, or draws from anything but the generator that the environment gives.
 FORBIDDEN = {"time", "datetime", "random", "secrets", "uuid", "socket", "asyncio", "threading", "logging", "os", "sys"}
 
@@ -77,7 +74,7 @@ def imported(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("file", CORES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", CORES, ids=lambda file: str(file.relative_to(ROOM)))
 def test_a_core_imports_no_clock_no_randomness_and_no_input_or_output(file):
     assert not imported(file) & FORBIDDEN
 

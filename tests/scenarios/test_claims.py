@@ -13,8 +13,8 @@ from scenarios.catalogue import Definition, find
 from testbed.commands import run as run_commands
 from testbed.errors import CannotRun
 from testbed.running import simulated
-from testbed.running.runner import Task
 from testbed.running.settings import choose
+from testbed.running.tasks import Task
 from topologies import clusters
 
 YES = Claim("1", "it holds", holds=True, figure="3 of 3")

@@ -7,8 +7,8 @@ from analysis.job import analyse
 from runfiles.reading import load
 from scenarios.catalogue import every, find
 from testbed.running import simulated
-from testbed.running.runner import Task
 from testbed.running.settings import choose
+from testbed.running.tasks import Task
 
 # Smaller than as they come, where that saves time and the claim is still put to the test.
 SMALLER = {

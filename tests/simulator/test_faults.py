@@ -2,7 +2,7 @@
 
 import pytest
 
-from runfiles.format import Fault as FaultRecord
+from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import (
     Clock,

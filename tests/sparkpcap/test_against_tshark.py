@@ -13,7 +13,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 
-from sparkpcap.plan import Part
+from sparkpcap.plan import FilePart
 from sparkpcap.rows import Query, read
 from tests.sparkpcap.making import COOKED, COOKED_2, START_NS, block, classic, enhanced, interface, obsolete, section, simple
 
@@ -63,7 +63,7 @@ def _value(name: str, text: str):
 
 
 def ours(path):
-    found, reader = [], read(Part(str(path)), Query(columns=(*NAMES, "ip_version")))
+    found, reader = [], read(FilePart(str(path)), Query(columns=(*NAMES, "ip_version")))
     while True:
         try:
             found += next(reader).to_pylist()

@@ -12,7 +12,7 @@ from analysis.tables.scan import FIELDS
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import COST_DSCP, COST_TOS, HEADER, MAGIC, Header
 from sparkpcap import captures
-from sparkpcap.plan import Part
+from sparkpcap.plan import FilePart
 from sparkpcap.rows import Query, Report, read
 from tests.analysis.synthetic import PORT, RUN, START_NS, datagram, frame
 from tests.analysis.synthetic import pcap as make_pcap
@@ -28,7 +28,7 @@ def reading(tmp_path):
     def read_bytes(data: bytes, query: Query = OURS) -> tuple[list[dict], Report]:
         path = tmp_path / "some.pcap"
         path.write_bytes(data)
-        rows, batches = [], read(Part(str(path)), query)
+        rows, batches = [], read(FilePart(str(path)), query)
         while True:
             try:
                 rows += next(batches).to_pylist()
@@ -134,7 +134,7 @@ def test_packets_of_which_too_little_was_kept_are_counted(reading):
 
 def test_a_file_that_is_not_there_is_a_report():
     with pytest.raises(StopIteration) as ended:
-        next(read(Part("/nowhere/at/all.pcap"), OURS))
+        next(read(FilePart("/nowhere/at/all.pcap"), OURS))
     assert ended.value.value.problems == ("cannot be read (No such file or directory)",)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkpcap import captures, walk
-from sparkpcap.plan import LEAST_BYTES, Part, parts, plan
+from sparkpcap.plan import LEAST_BYTES, FilePart, parts, plan
 from sparkpcap.rows import Query, read
 from tests.sparkpcap import making
 from tests.sparkpcap.making import START_NS
@@ -23,7 +23,7 @@ def small(monkeypatch):
     monkeypatch.setattr(captures, "GUESSED", 1024)
 
 
-def rows(part: Part):
+def rows(part: FilePart):
     found, reader = [], read(part, Query(columns=("at_ns", "captured", "original")))
     while True:
         try:
@@ -99,7 +99,7 @@ def test_any_number_of_parts_has_the_rows_of_the_whole(tmp_path_factory, made, c
         problems += report.problems
     assert found == wanted
     assert packets == len(wanted)
-    whole, report = rows(Part(str(path)))
+    whole, report = rows(FilePart(str(path)))
     assert whole == wanted
     assert problems == list(report.problems)
     guessed = [rows(part) for partition in plan([str(path)], count, least_bytes=1, guessing=True) for part in partition]
@@ -159,7 +159,7 @@ def test_small_files_are_packed_and_partitions_are_about_equal(tmp_path):
     packed = plan(paths, 4, least_bytes=1)
     assert [len(partition) for partition in packed] == [10, 10, 10, 10]
     assert [part.path for partition in packed for part in partition] == paths
-    assert plan([str(tmp_path / "none.pcap")], 2) == [(Part(str(tmp_path / "none.pcap")),)]
+    assert plan([str(tmp_path / "none.pcap")], 2) == [(FilePart(str(tmp_path / "none.pcap")),)]
     assert LEAST_BYTES > captures.LONGEST_PACKET
 
 
@@ -170,6 +170,6 @@ def test_a_block_without_a_packet_that_claims_more_than_there_is_is_told(tmp_pat
     packets = b"".join(making.enhanced(number, PACKET) for number in range(200))
     path = tmp_path / "x.pcapng"
     path.write_bytes(making.section() + making.interface() + packets + damaged + packets)
-    found, report = rows(Part(str(path)))
+    found, report = rows(FilePart(str(path)))
     assert len(found) == 200
     assert report.problems == ("ends in the middle of a block",)

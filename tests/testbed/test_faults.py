@@ -12,6 +12,7 @@ from testbed.errors import CannotRun
 from testbed.network.doctor import Machine
 from testbed.running import runner
 from testbed.running.faults import refuse_impossible
+from testbed.running.tasks import Task
 from topologies import clusters
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
@@ -43,7 +44,7 @@ def play(machine, tmp_path):
         workload = Workload(messages=messages, interval=interval, settle=settle, payload=64)
         scenario = Scenario(network=network or clusters(3, 2, "ring"), faults=faults, workload=workload)
         parameters = {"retry_ms": 100.0, "longest_retry_ms": 200.0} if protocol == "basic" else {"links": "none"}
-        runner.run(runner.Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run"), machine, lambda *_: None)
+        runner.run(Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run"), machine, lambda *_: None)
         return Finished(tmp_path / "run")
 
     return run

@@ -16,7 +16,7 @@ from scenarios.scenario import dump, load
 from testbed.commands import run as run_commands
 from testbed.errors import CannotRun
 from testbed.running import simulated
-from testbed.running.runner import Task
+from testbed.running.tasks import Task
 from tests.testbed.conftest import castbed
 from topologies import clusters
 

@@ -24,7 +24,7 @@ def plan(**changes):
         "repeat": 1,
         "pack_ms": 0.0,
     }
-    return sweep.Plan(**asked | changes)
+    return sweep.SweepPlan(**asked | changes)
 
 
 def made(out):

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from topologies import NetworkError, clusters, figure_3_1, figure_3_2, zoo_network
-from topologies.drawing import Tree, _clearance, figure, save, tree_figure
+from topologies.drawing import DrawnTree, _clearance, figure, save, tree_figure
 from topologies.layout import positions
 
 
@@ -121,7 +121,7 @@ def test_a_tree_is_an_arrow_from_each_child_and_says_who_leads():
     network = figure_3_2()
     source, *others = network.hosts
     leaders = [cluster[0] for cluster in network.clusters]
-    tree = Tree(source, dict.fromkeys(others, source), leaders, down=("s1-s2",), away=others[-1:])
+    tree = DrawnTree(source, dict.fromkeys(others, source), leaders, down=("s1-s2",), away=others[-1:])
     made = tree_figure(network, tree, "a tree")
     assert len([patch for patch in made.axes[0].patches if patch.get_gid() == "child"]) == len(others) - 1
     assert set(texts(made)) == {*network.hosts, *network.switches}
@@ -133,7 +133,7 @@ def test_a_tree_is_an_arrow_from_each_child_and_says_who_leads():
 
 def test_a_link_that_is_down_takes_its_cluster_apart():
     network = figure_3_2(repaired=True)
-    whole, apart = (tree_figure(network, Tree("h1", {}, (), down=down), "") for down in ((), ("s3-s5",)))
+    whole, apart = (tree_figure(network, DrawnTree("h1", {}, (), down=down), "") for down in ((), ("s3-s5",)))
     assert (len(patches(whole)), len(patches(apart))) == (5, 6)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
-from analysis.judging.history import Broadcast, Delivery, History, MessageId
+from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
 from analysis.judging.orders import Log, logs
 from hostagent.contract.promises import Promise
 
@@ -39,11 +39,11 @@ def _pasts(history: History, connectivity: Connectivity, column: dict[str, int])
     known: dict[tuple[str, int], Past] = {}
     past: dict[MessageId, Past] = {}
     for event in _in_time(history):
-        host = event.origin if isinstance(event, Broadcast) else event.host
+        host = event.origin if isinstance(event, BroadcastEvent) else event.host
         if event.at_ns > last_broadcast_ns.get(host, -1) or (isinstance(event, Delivery) and event.message not in past):
             continue  # What a host learns after its last broadcast reaches nobody, and what nobody broadcast has no past.
         knows = known.setdefault((host, connectivity.life(host, event.at_ns)), np.zeros(len(column), np.int64))
-        if isinstance(event, Broadcast):
+        if isinstance(event, BroadcastEvent):
             past.setdefault(event.message, knows.copy())
         else:
             np.maximum(knows, past[event.message], out=knows)
@@ -51,7 +51,7 @@ def _pasts(history: History, connectivity: Connectivity, column: dict[str, int])
     return past
 
 
-def _in_time(history: History) -> Iterator[Broadcast | Delivery]:
+def _in_time(history: History) -> Iterator[BroadcastEvent | Delivery]:
     """All broadcasts and deliveries by time, and broadcasts first: a delivery at the same instant is not taken for their cause."""
     deliveries = iter(history.deliveries)
     pending = next(deliveries, None)
@@ -81,8 +81,8 @@ def _inversion(log: Log, past: dict[MessageId, Past], column: dict[str, int]) ->
 def _tell(history: History, effect: Delivery, cause: Delivery) -> Finding:
     time, caused = Clock(history), next(b for b in history.broadcasts if b.message == effect.message)
     learnt = _how(history, caused, cause.message)
-    verb = "broadcast" if isinstance(learnt, Broadcast) else "delivered"
-    host = learnt.origin if isinstance(learnt, Broadcast) else learnt.host
+    verb = "broadcast" if isinstance(learnt, BroadcastEvent) else "delivered"
+    host = learnt.origin if isinstance(learnt, BroadcastEvent) else learnt.host
     sentence = (
         f"{cause.host} delivered {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
         f"which {host} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
@@ -90,7 +90,7 @@ def _tell(history: History, effect: Delivery, cause: Delivery) -> Finding:
     return violated(sentence, learnt, effect, cause)
 
 
-def _how(history: History, caused: Broadcast, cause: MessageId) -> Broadcast | Delivery:
+def _how(history: History, caused: BroadcastEvent, cause: MessageId) -> BroadcastEvent | Delivery:
     """How the cause came before: the origin of the effect delivered it, or else that it was broadcast."""
     for delivery in history.deliveries:
         if delivery.message == cause and delivery.host == caused.origin and delivery.at_ns < caused.at_ns:

@@ -7,7 +7,7 @@ for nothing, and neither is one in a run that ends sooner. `analysis.judging.par
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import HOLDS, Clock, Finding, Verdict, nothing_to_judge, unknown, violated
-from analysis.judging.history import Broadcast, History
+from analysis.judging.history import BroadcastEvent, History
 from analysis.judging.parents import Problem, parents_at, problems
 from hostagent.contract.promises import Promise
 
@@ -37,17 +37,17 @@ def _not_asked(why: str) -> Finding:
     return Finding(Verdict.HOLDS, f"nothing was asked of it: {why}")
 
 
-def _news(history: History, connectivity: Connectivity) -> list[Broadcast]:
+def _news(history: History, connectivity: Connectivity) -> list[BroadcastEvent]:
     """The first broadcast of each source after the last fault."""
     quiet_ns = connectivity.last_fault_ns or 0
-    first: dict[str, Broadcast] = {}
+    first: dict[str, BroadcastEvent] = {}
     for broadcast in history.broadcasts:
         if broadcast.at_ns >= quiet_ns:
             first.setdefault(broadcast.origin, broadcast)
     return list(first.values())
 
 
-def _violated(problem: Problem, broadcast: Broadcast, history: History) -> Finding:
+def _violated(problem: Problem, broadcast: BroadcastEvent, history: History) -> Finding:
     time = Clock(history)
     latest = {
         change.host: change for change in history.parents if change.source == broadcast.origin and change.host in problem.hosts

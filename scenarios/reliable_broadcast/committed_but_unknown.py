@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from analysis.figures.claims import Claim, Runs, kept
 from hostagent.contract.promises import Guarantee
 from scenarios import Scenario, Variant, Workload
-from scenarios.family import family
 from scenarios.faults import Crash, Trigger
+from scenarios.reliable_broadcast import family
 from topologies import clusters
 
 FIFTH = ("h1", 5)

@@ -1,4 +1,4 @@
-"""The reliable broadcast family of the second paper, as scenarios run it side by side."""
+"""The second paper: "Reliable Broadcast", lecture slides (vanilladb.org); here its protocols as scenarios run them side by side."""
 
 from scenarios.scenario import Scenario, Variant
 

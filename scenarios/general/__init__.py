@@ -1,0 +1,1 @@
+"""Of no paper: networks to try any protocol on."""

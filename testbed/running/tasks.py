@@ -1,0 +1,88 @@
+"""A task, what its result directory holds before anything runs, and what every engine writes into the record of a run."""
+
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostagent.contract.promises import Promise
+from hostagent.protocols import PROTOCOLS
+from runfiles.format import RunRecord, write_whole
+from scenarios import Scenario
+from scenarios.faults import Fault, name_of
+from scenarios.scenario import dump as dump_scenario
+from testbed.errors import CannotRun
+from topologies import files
+
+_PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run."""
+
+    scenario_name: str
+    scenario: Scenario
+    settings: dict[str, str]
+    protocol: str
+    parameters: dict[str, Any]
+    seed: int
+    output: Path
+    label: str = ""
+    pack_ms: float | None = 0.0
+
+
+def make_output(task: Task) -> None:
+    """Make the result directory of a task, with what is asked in it."""
+    try:
+        task.output.mkdir(parents=True)
+        (task.output / "events").mkdir()
+    except FileExistsError:
+        raise CannotRun(f"{task.output} exists already: choose another directory with --out, or remove it") from None
+    except OSError as error:
+        raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
+    files.dump(task.scenario.network, task.output / "network.json")
+    dump_scenario(task.scenario, task.output / "scenario.json")
+
+
+def write_record(run_record: RunRecord, output: Path) -> None:
+    """Write the record of a finished run, which makes its directory complete."""
+    write_whole(output / "run.json", msgspec.json.format(msgspec.json.encode(run_record)))
+
+
+def described(task: Task) -> dict[str, Any]:
+    """What the record of a run says of its task, whatever the engine."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return {
+        "scenario": task.scenario_name,
+        "label": task.label,
+        "protocol": task.protocol,
+        "seed": task.seed,
+        "settings": dict(task.settings),
+        "parameters": msgspec.to_builtins(parameters),
+        "promise": promise_of(task),
+        "pack_ms": task.pack_ms,
+    }
+
+
+def promise_of(task: Task) -> Promise:
+    """What the protocol promises with these parameters among these hosts."""
+    core = PROTOCOLS[task.protocol]
+    parameters = msgspec.convert(task.parameters, core.Parameters)
+    return core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms)
+
+
+def never_fired(faults: Iterable[Fault]) -> list[str]:
+    """What to say of faults whose trigger did not come."""
+    return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
+
+
+def versions() -> dict[str, str]:
+    """What this run stands on."""
+    packages = {package: metadata.version(package) for package in _PACKAGES}
+    return {"python": platform.python_version(), "kernel": platform.release(), **packages}
