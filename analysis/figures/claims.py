@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.judging.findings import Verdict
@@ -21,7 +18,6 @@ __all__ = [
     "MissingRun",
     "Runs",
     "Sweep",
-    "claims_table",
     "evaluate",
     "kept",
     "least_cost",
@@ -50,7 +46,6 @@ class Sweep(msgspec.Struct, frozen=True):
 
 Claims = Callable[[Runs], Iterable[Claim]]
 _WORDS = {True: "yes", False: "no", None: "unknown"}
-_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
 
 
 def status_word(claim: Claim) -> str:
@@ -143,15 +138,3 @@ def read_claims(directories: Iterable[Path]) -> list[Claim]:
         raise ResultsError(
             f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"
         ) from None
-
-
-def claims_table(claims: Sequence[Claim]) -> Table:
-    """One row a claim: what it says, whether it holds, and the figure."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("claim")
-    table.add_column("holds", no_wrap=True)
-    table.add_column("figure")
-    for claim in claims:
-        table.add_row(claim.number, escape(claim.text), _STYLES[status_word(claim)], escape(claim.figure))
-    return table

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from analysis.books import FOREIGN
 from analysis.figures.repeats import Group
 from analysis.figures.statistics import METHODS, MOST_EXACT, SIGNIFICANCE, Estimate, estimate, holm, least_p_value, p_value
 from analysis.figures.summary import Summary
-from analysis.judging.check_run import STYLES, percent
-from analysis.judging.findings import Verdict
 from runfiles.errors import ResultsError
+
+
+def percent(share: float) -> str:
+    """Never rounded up to 100 %: that is for runs that lost nothing."""
+    return "100%" if share == 1 else f"{min(100 * share, 99.9):.1f}%"
 
 
 class Measure(NamedTuple):
@@ -184,32 +184,6 @@ def interval_text(measure: Measure, found: Estimate | None) -> str:
         return ""
     low, high = measure.text(found.low), measure.text(found.high)
     return low if low == high else f"{low} - {high}"
-
-
-def comparison_tables(found: Comparison) -> Iterator[Table]:
-    """Cost, then the rest: one row a group, the median of its runs and beneath it the interval."""
-    for figures, last in ((COST, "runs"), (REST, "verdict")):
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
-        table.add_column("", overflow="fold")
-        for figure in figures:
-            table.add_column(MEASURES[figure].word, justify="right", no_wrap=True)
-        table.add_column(last, justify="right" if last == "runs" else "left", no_wrap=True)
-        for group in found.groups:
-            cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
-            ending = str(len(group.runs)) if last == "runs" else verdict_text(group)
-            table.add_row(escape(group.name), *cells, ending)
-        yield table
-
-
-def _cell(measure: Measure, found: Estimate | None) -> str:
-    interval = interval_text(measure, found).replace(" - ", "\n")
-    return measure.text(found.median if found else None) + (f"\n[dim]{interval}[/dim]" if interval else "")
-
-
-def verdict_text(group: Compared) -> str:
-    """The verdicts of a group's runs; with their numbers where they are not all the same."""
-    one = len(group.verdicts) == 1
-    return "\n".join(STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items())
 
 
 def interval_lines(found: Comparison) -> Iterator[str]:

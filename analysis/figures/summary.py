@@ -1,16 +1,14 @@
-"""The figures of a run: what `summary.json` holds and what the table on the terminal shows."""
+"""The figures of a run: what `summary.json` holds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from analysis.books import Books, CaptureReport, LinkCost
-from analysis.figures.detection import Detection, described_detection, detection
-from analysis.judging.check_run import STYLES, connectivity_of, doubts_about, percent
+from analysis.figures.detection import Detection, detection
+from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
 from hostagent.contract.promises import Guarantee
@@ -178,48 +176,3 @@ def described(summaries: Sequence[Summary]) -> str:
     first, networks = summaries[0], {summary.network for summary in summaries}
     where = f"{first.hosts} hosts in {first.clusters} clusters" if len(networks) == 1 else f"{len(networks)} networks"
     return f"{first.scenario}: {where}"
-
-
-def comparison(summaries: Sequence[Summary]) -> Table:
-    """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
-    several_seeds = len({summary.seed for summary in summaries}) > 1
-    bounds = {summary.cost.lower_bound for summary in summaries}
-    table = Table(
-        title=f"{described(summaries)}, {summaries[0].messages} messages",
-        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol", no_wrap=True)
-    for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("books", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
-        each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
-        table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
-    for summary in summaries:
-        if summary.detector is not None:
-            table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
-        table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
-    return table
-
-
-def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
-    cost, delay = summary.cost, summary.delay_ms
-    return (
-        _number(cost.expensive_packets_per_message),
-        _number(cost.expensive_data_packets_per_message),
-        _number(delay.p50, 1),
-        _number(delay.p99, 1),
-        _number(delay.last_p50, 1),
-        "-" if summary.delivered_share is None else percent(summary.delivered_share),
-        str(seed_or_load),
-        "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
-        STYLES[summary.verdict],
-    )
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

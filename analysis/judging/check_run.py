@@ -1,25 +1,16 @@
-"""A verdict on a run directory without Spark, straight from its event logs, and how verdicts look on a terminal."""
+"""A verdict on a run directory without Spark, straight from its event logs."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
-from analysis.judging.judge import Judgement, Verdict, judge
+from analysis.judging.judge import Judgement, judge
 from runfiles.event_logs import read_log
 from runfiles.reading import RunInput, load
-
-STYLES = {
-    Verdict.HOLDS: "[green]holds[/green]",
-    Verdict.VIOLATED: "[red]violated[/red]",
-    Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
-}
 
 
 def check_run(directory: Path) -> Judgement:
@@ -61,25 +52,3 @@ def _open_books(directory: Path) -> tuple[str, ...]:
 def doubts_about(differences: tuple[str, ...]) -> tuple[str, ...]:
     """Why a run whose books are open is not to be believed."""
     return (f"the books are not balanced: {differences[0]}",) if differences else ()
-
-
-def percent(share: float) -> str:
-    """Never rounded up to 100 %: that is for runs that lost nothing."""
-    return "100%" if share == 1 else f"{min(100 * share, 99.9):.1f}%"
-
-
-def judgement_table(judgement: Judgement) -> Table:
-    """One row a promise: what the run says of it, and why."""
-    reliability = judgement.relative_reliability
-    caption = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
-    table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("promise", "verdict"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("because")
-    for guarantee, finding in judgement.findings.items():
-        table.add_row(guarantee.value, STYLES[finding.verdict], escape(finding.reason))
-    told = {finding.reason for finding in judgement.findings.values()}
-    for reason in judgement.reasons:
-        if reason not in told:
-            table.add_row("(the run)", STYLES[Verdict.UNKNOWN], escape(reason))
-    return table

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.figures.claims import Claim, MeasuredRun, claims_table, read_claims, status_word
-from analysis.figures.comparison import Comparison, compared, comparison_tables, difference_lines, interval_lines, method_lines
+from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word
+from analysis.figures.comparison import Comparison, compared, difference_lines, interval_lines, method_lines
 from analysis.figures.repeats import Group, grouped
 from analysis.figures.summary import read_summary
+from analysis.pages.terminal_tables import claims_table, comparison_tables
 from runfiles.reading import load, runs_in
 from scenarios import catalogue
 from testbed.commands.sharing import opened

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.figures.claims import Claim, MeasuredRun, claims_table, read_claims, status_word, write_claims
+from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
 from analysis.figures.repeats import Group, grouped
+from analysis.pages.terminal_tables import claims_table, summary_table
 from runfiles.reading import RunInput, runs_in
 from runfiles.reading import load as load_run
 from scenarios import Variant, catalogue
@@ -183,14 +184,13 @@ def analyse_runs(
         session = spark.wait()
         # Only now: two threads that import PySpark at the same time get in each other's way.
         from analysis import job
-        from analysis.figures.summary import comparison
 
         summaries = job.analyse(directories, session, show)
         runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
         groups = grouped(runs)
         plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")
     if not as_json:
-        output.print(comparison(summaries))
+        output.print(summary_table(summaries))
         _explain(summaries)
         for directory in directories:
             _tell_rerouting(directory)

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from analysis.judging.check_run import check_run, history_of, judgement_table
+from analysis.figures.tree_report import report as tree_report
+from analysis.judging.check_run import check_run, history_of
+from analysis.pages.terminal_tables import judgement_table, reformation_table, tree_table
 from runfiles.reading import load, runs_in
 from simulator import cases
 from simulator.swarm import TROUBLES, draw_case
@@ -108,13 +110,13 @@ def tree(arguments: Namespace) -> int:
     runs = [(directory, run, history_of(run)) for directory in runs_in([opened(arguments.run)]) for run in [load(directory)]]
     # Of several runs, those of protocols that make no trees are passed over.
     for directory, run, history in [row for row in runs if row[2].parents] or runs:
-        found[str(directory)] = report = trees.report(run, history, arguments.source, arguments.at)
+        found[str(directory)] = report = tree_report(run, history, arguments.source, arguments.at)
         pictures = trees.save_trees(run, history, report)
         if not arguments.json:
             output.print(directory, soft_wrap=True, markup=False)
             for then in report.trees:
-                output.print(trees.tree_table(report.source, then))
-            output.print(trees.reformation_table(report, history))
+                output.print(tree_table(report.source, then))
+            output.print(reformation_table(report, history))
             for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
                 output.print(line, soft_wrap=True, markup=False)
             for picture in pictures:

@@ -9,12 +9,13 @@ import pytest
 from rich.console import Console
 
 from analysis.books import LinkCost, balance
-from analysis.figures.comparison import compared, comparison_tables, difference_lines, method_lines
+from analysis.figures.comparison import compared, difference_lines, method_lines
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import grouped
 from analysis.figures.summary import Delays, summarise
 from analysis.judging.check_run import history_of
 from analysis.judging.findings import Verdict
+from analysis.pages.terminal_tables import comparison_tables
 from analysis.pictures import plots
 from runfiles.errors import ResultsError
 from runfiles.reading import load

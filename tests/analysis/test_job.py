@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from analysis.books import FOREIGN, REROUTING_NS
-from analysis.figures.summary import Summary, comparison, read_summary
+from analysis.figures.summary import Summary, read_summary
 from analysis.job import analyse, compare
 from analysis.judging.judge import Verdict
+from analysis.pages.terminal_tables import summary_table
 from analysis.tables import journeys, scan
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee
@@ -361,7 +362,7 @@ def test_plots_of_each_run_and_of_all_together(summaries, root):
 
 def test_the_table_fits_a_terminal_of_80_columns(summaries):
     console = Console(width=80, file=io.StringIO())
-    console.print(comparison([summaries[name] for name in ("honest", "lossy", "silent", "damaged")]))
+    console.print(summary_table([summaries[name] for name in ("honest", "lossy", "silent", "damaged")]))
     text = console.file.getvalue()
     assert "basic" in text
     assert "66.7%" in text
@@ -371,7 +372,7 @@ def test_the_table_fits_a_terminal_of_80_columns(summaries):
 def test_runs_of_one_protocol_are_told_apart_by_their_seeds(summaries):
     again = msgspec.structs.replace(summaries["honest"], seed=4711)
     console = Console(width=80, file=io.StringIO())
-    console.print(comparison([summaries["honest"], again]))
+    console.print(summary_table([summaries["honest"], again]))
     assert "4711" in console.file.getvalue()
     assert "…" not in console.file.getvalue()
 

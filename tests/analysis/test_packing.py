@@ -3,8 +3,8 @@
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.figures.summary import comparison
 from analysis.job import analyse
+from analysis.pages.terminal_tables import summary_table
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import PACK
 from tests.analysis.synthetic import START_NS, Maker, honest
@@ -45,5 +45,5 @@ def test_the_packets_table_shows_a_pack_with_what_its_header_says(analysed):
 def test_the_summary_says_how_many_messages_a_datagram_carried_where_that_was_counted(analysed):
     _, (packed, uncounted) = analysed
     assert (packed.messages_per_datagram, uncounted.messages_per_datagram) == (2.0, None)
-    assert "so that one may cost less: packed 2.00" in str(comparison([packed, uncounted]).caption)
-    assert "datagram" not in str(comparison([uncounted]).caption)
+    assert "so that one may cost less: packed 2.00" in str(summary_table([packed, uncounted]).caption)
+    assert "datagram" not in str(summary_table([uncounted]).caption)

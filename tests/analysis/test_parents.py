@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from analysis.figures.tree_report import report
 from analysis.judging.check_run import history_of
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.fault_windows import Window, windows
@@ -23,8 +24,9 @@ from analysis.judging.parents import (
     reformations,
     sources,
 )
+from analysis.pages.terminal_tables import reformation_table, tree_table
 from analysis.pictures.fault_plots import delays_over_time_figure
-from analysis.pictures.trees import reformation_table, report, save_trees, tree_table
+from analysis.pictures.trees import save_trees
 from hostagent.contract.promises import Guarantee
 from runfiles.errors import ResultsError
 from runfiles.format import Event, FaultRecord

@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from analysis.job import analyse
-from analysis.judging.check_run import check_run, history_of, judgement_table
+from analysis.judging.check_run import check_run, history_of
 from analysis.judging.history import ParentChange, Sample, Suspicion
 from analysis.judging.judge import Verdict
+from analysis.pages.terminal_tables import judgement_table
 from hostagent.contract.promises import Guarantee
 from runfiles.errors import ResultsError
 from runfiles.format import Event, FaultRecord

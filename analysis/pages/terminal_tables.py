@@ -1,0 +1,168 @@
+"""Verdicts, figures, comparisons, claims and trees as tables on the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.figures.claims import Claim, status_word
+from analysis.figures.comparison import COST, MEASURES, REST, Compared, Comparison, Measure, interval_text, percent
+from analysis.figures.detection import described_detection
+from analysis.figures.statistics import Estimate
+from analysis.figures.summary import Summary, described
+from analysis.figures.tree_report import TreeReport, TreeThen, start_ns
+from analysis.judging.history import History
+from analysis.judging.judge import Judgement, Verdict
+
+_STYLES = {
+    Verdict.HOLDS: "[green]holds[/green]",
+    Verdict.VIOLATED: "[red]violated[/red]",
+    Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
+}
+_CLAIM_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
+# Of more problems than this, as while a tree forms, the first tell enough.
+_MOST_PROBLEMS = 3
+
+
+def judgement_table(judgement: Judgement) -> Table:
+    """One row a promise: what the run says of it, and why."""
+    reliability = judgement.relative_reliability
+    caption = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
+    table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("promise", "verdict"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("because")
+    for guarantee, finding in judgement.findings.items():
+        table.add_row(guarantee.value, _STYLES[finding.verdict], escape(finding.reason))
+    told = {finding.reason for finding in judgement.findings.values()}
+    for reason in judgement.reasons:
+        if reason not in told:
+            table.add_row("(the run)", _STYLES[Verdict.UNKNOWN], escape(reason))
+    return table
+
+
+def summary_table(summaries: Sequence[Summary]) -> Table:
+    """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
+    several_seeds = len({summary.seed for summary in summaries}) > 1
+    bounds = {summary.cost.lower_bound for summary in summaries}
+    table = Table(
+        title=f"{described(summaries)}, {summaries[0].messages} messages",
+        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol", no_wrap=True)
+    for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("books", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
+        each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
+        table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
+    for summary in summaries:
+        if summary.detector is not None:
+            table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
+        table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
+    return table
+
+
+def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
+    cost, delay = summary.cost, summary.delay_ms
+    return (
+        _number(cost.expensive_packets_per_message),
+        _number(cost.expensive_data_packets_per_message),
+        _number(delay.p50, 1),
+        _number(delay.p99, 1),
+        _number(delay.last_p50, 1),
+        "-" if summary.delivered_share is None else percent(summary.delivered_share),
+        str(seed_or_load),
+        "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
+        _STYLES[summary.verdict],
+    )
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def comparison_tables(found: Comparison) -> Iterator[Table]:
+    """Cost, then the rest: one row a group, the median of its runs and beneath it the interval."""
+    for figures, last in ((COST, "runs"), (REST, "verdict")):
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
+        table.add_column("", overflow="fold")
+        for figure in figures:
+            table.add_column(MEASURES[figure].word, justify="right", no_wrap=True)
+        table.add_column(last, justify="right" if last == "runs" else "left", no_wrap=True)
+        for group in found.groups:
+            cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
+            ending = str(len(group.runs)) if last == "runs" else verdict_text(group)
+            table.add_row(escape(group.name), *cells, ending)
+        yield table
+
+
+def _cell(measure: Measure, found: Estimate | None) -> str:
+    interval = interval_text(measure, found).replace(" - ", "\n")
+    return measure.text(found.median if found else None) + (f"\n[dim]{interval}[/dim]" if interval else "")
+
+
+def verdict_text(group: Compared) -> str:
+    """The verdicts of a group's runs; with their numbers where they are not all the same."""
+    one = len(group.verdicts) == 1
+    return "\n".join(_STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items())
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """One row a claim: what it says, whether it holds, and the figure."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("holds", no_wrap=True)
+    table.add_column("figure")
+    for claim in claims:
+        table.add_row(claim.number, escape(claim.text), _CLAIM_STYLES[status_word(claim)], escape(claim.figure))
+    return table
+
+
+def tree_table(source: str, tree: TreeThen) -> Table:
+    """One row a cluster. A member that is no child of the one leader is told with its parent."""
+    more = len(tree.problems) - _MOST_PROBLEMS
+    told = (*tree.problems[:_MOST_PROBLEMS], *([f"{more} more"] if more > 0 else []))
+    caption = f"no tree of clusters: {'; '.join(told)}" if told else "a tree of clusters"
+    table = _table(f"the tree of {source} at {tree.at_s:.3f} s", caption, ("leader", "its parent", "members", ""))
+    for cluster in tree.clusters:
+        parents = [parent or ("(the source)" if leader == source else "-") for leader, parent in cluster.leaders.items()]
+        only = next(iter(cluster.leaders)) if len(cluster.leaders) == 1 else ""
+        members = (host if parent == only else f"{host} (child of {parent})" for host, parent in cluster.members.items())
+        table.add_row(
+            ", ".join(cluster.leaders) or "-",
+            ", ".join(parents) or "-",
+            ", ".join(members) or "-",
+            "" if cluster.connected else "cut off",
+        )
+    return table
+
+
+def reformation_table(found: TreeReport, history: History) -> Table:
+    """One row for the first broadcast and one for each fault."""
+    table = _table(
+        f"how the tree of {found.source} formed",
+        "until the next fault, or the end",
+        ("at", "what", "formed after", "leaders changed", "parents changed"),
+    )
+    for column in (0, 2, 3, 4):
+        table.columns[column].justify = "right"
+    began_ns = start_ns(history)
+    for row in found.reformations:
+        took = "did not" if row.took_ns is None else f"{row.took_ns / 1e6:.0f} ms" if row.took_ns else "stood"
+        counts = str(row.leader_changes), str(row.parent_changes)
+        table.add_row(f"{(row.at_ns - began_ns) / 1e9:.3f} s", row.cause, took, *counts)
+    return table
+
+
+def _table(title: str, caption: str, headings: Sequence[str]) -> Table:
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading)
+    return table
