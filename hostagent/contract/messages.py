@@ -3,13 +3,20 @@
 A protocol declares one subclass of `Message` per kind of message, in the order that numbers them on the wire:
 
     class Copy(Message):
-        payload: bytes
+        payload: Payload
 
 The three fields every message has (`group`, `origin`, `sequence`) travel in the fixed header of the datagram, where a
 capture can be searched for them; the fields of the subclass travel in the body.
+
+The type of a field says which values it may have: use the types below, or annotate others with `msgspec.Meta` and `Rule`. The codec
+(`hostagent.contract.wire`) refuses a datagram with any other value, so a core is never handed a host that does not exist, a number that
+is too large or a time that is no number.
 """
 
 import enum
+from collections.abc import Callable, Collection
+from itertools import pairwise
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,3 +35,47 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     group: int
     origin: str
     sequence: int
+
+
+class Rule(NamedTuple):
+    """What the value of a field must fulfil beside its type; a datagram that breaks it is refused for `reason`."""
+
+    holds: Callable[[Any, Collection[str]], bool]
+    """Takes the value and the hosts of the run."""
+    reason: str
+    """One of `hostagent.contract.wire.REASONS`."""
+
+
+def _is_set_of_hosts(value: bytes, hosts: Collection[str]) -> bool:
+    return len(value) == (len(hosts) + 7) // 8 and not int.from_bytes(value) >> len(hosts)
+
+
+def _is_ascending(ranges: tuple[tuple[int, int], ...], _: Collection[str]) -> bool:
+    return all(1 <= first <= last for first, last in ranges) and all(one[1] + 1 < next_[0] for one, next_ in pairwise(ranges))
+
+
+# A body of one datagram: 1472 bytes less the 36 of the header. Declared here because `wire` imports this module.
+LONGEST_PAYLOAD: Final = 1436
+MOST_RANGES: Final = 80
+"""Ranges of sequence numbers that fit into a datagram beside everything else."""
+
+SequenceNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+"""The number of a message at its origin, or of a letter at its sender, from 1; 0 for none."""
+GroupNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+"""The number of a group; 0 for all hosts."""
+ClockSeconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""A host's clock in seconds since 1970: finite, however wrong the clock is."""
+Payload = Annotated[bytes, msgspec.Meta(max_length=LONGEST_PAYLOAD)]
+"""What the application broadcast."""
+Ranges = Annotated[
+    tuple[tuple[SequenceNumber, SequenceNumber], ...],
+    msgspec.Meta(max_length=MOST_RANGES),
+    Rule(_is_ascending, "malformed"),
+]
+"""Sequence numbers as ranges from a first to a last one, in ascending order and with a gap between two of them."""
+HostName = Annotated[str, Rule(lambda name, hosts: name in hosts, "unknown_host")]
+"""A host of the run."""
+HostNameOrNone = Annotated[str, Rule(lambda name, hosts: not name or name in hosts, "unknown_host")]
+"""A host of the run; empty for none."""
+HostSet = Annotated[bytes, Rule(_is_set_of_hosts, "unknown_host")]
+"""A set of hosts: a big-endian number of as few bytes as there can be, in which bit i stands for host i of the run, from 0."""

@@ -27,17 +27,18 @@ one array for each message, in the order in which they were sent:
 before control), and its group, origin and sequence are those of the first message of that purpose: a pack counts as a packet for that
 message. A sender writes every number at its full width, so that the length of a message in a pack is known before it is written.
 
-`Codec` turns messages into datagrams and back. What cannot be decoded raises `Refused` with the reason that is counted.
+`Codec` turns messages into datagrams and back. What cannot be decoded, and what breaks the bounds that the types of a message's fields
+declare (`hostagent.contract.messages`), raises `Refused` with the reason that is counted.
 """
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import GenericAlias
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import GroupNumber, Message, Purpose, Rule, SequenceNumber
 
 PORT: Final = 47000
 """The UDP port of every agent; each has an address of its own."""
@@ -98,7 +99,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-REASONS: Final = ("malformed", "foreign_run", "oversized", "unknown_protocol", "unknown_kind", "unknown_host")
+REASONS: Final = ("malformed", "foreign_run", "oversized", "unknown_protocol", "unknown_kind", "unknown_host", "from_itself")
 """Every reason for which a datagram is refused, in the words of the counters."""
 
 
@@ -142,14 +143,19 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 class Codec:
     """Messages of one protocol in one run, to datagrams and back."""
 
-    def __init__(self, protocol: int, kinds: Sequence[type[Message]], run: int, numbers: Mapping[str, int]) -> None:
+    def __init__(
+        self, protocol: int, kinds: Sequence[type[Message]], run: int, numbers: Mapping[str, int], receiver: str = ""
+    ) -> None:
+        """`receiver` is the host that decodes with it: no host sends to itself, so what claims that is refused."""
         self._protocol = protocol
         self._kinds = tuple(kinds)
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
         self._decode_body = tuple(_body_decoder(kind) for kind in kinds)
+        self._rules = tuple(_rules(kind) for kind in kinds)
         self._run = run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
+        self._receiver = numbers.get(receiver, 0)
 
     def part(self, message: Message, purpose: Purpose) -> Part:
         """Encode what a message says; this is done once, however it travels."""
@@ -192,7 +198,21 @@ class Codec:
             fields = HEADER.unpack_from(datagram)
         except struct.error:
             raise Refused("malformed") from None
-        magic, version, protocol, kind, purpose, run, sender, _, group, origin, sequence, _ = fields
+        self._check_header(fields)
+        _, _, _, kind, purpose, _, sender, _, group, origin, sequence, _ = fields
+        body = datagram[HEADER.size :]
+        try:
+            if kind == PACK:
+                messages = self._unpack(body, (purpose, group, origin, sequence))
+            else:
+                messages = (self._message(kind, group, origin, sequence, body),)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise Refused("malformed") from None
+        return Received(self._names[sender], messages, fields)
+
+    def _check_header(self, fields: tuple[int, ...]) -> None:
+        """Refuse a header that no other host of this run can have written."""
+        magic, version, protocol, kind, purpose, run, sender, _, _, origin, _, _ = fields
         if magic != MAGIC or version != VERSION or purpose >= _PURPOSES:
             raise Refused("malformed")
         if run != self._run:
@@ -203,15 +223,8 @@ class Codec:
             raise Refused("unknown_kind")
         if sender not in self._names or origin not in self._names:
             raise Refused("unknown_host")
-        body = datagram[HEADER.size :]
-        try:
-            if kind == PACK:
-                messages = self._unpack(body, (purpose, group, origin, sequence))
-            else:
-                messages = (self._kinds[kind](group, self._names[origin], sequence, *self._decode_body[kind](body)),)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Refused("malformed") from None
-        return Received(self._names[sender], messages, fields)
+        if sender == self._receiver:
+            raise Refused("from_itself")
 
     def _unpack(self, body: bytes, counts_for: tuple[int, int, int, int]) -> tuple[Message, ...]:
         """The messages of a pack, if its header says truly for which of them it counts; one bad message spoils it all."""
@@ -225,10 +238,15 @@ class Codec:
                 raise Refused("unknown_host")
         if min(entries, key=_second)[1:5] != counts_for:
             raise Refused("malformed")
-        return tuple(
-            self._kinds[kind](group, self._names[origin], sequence, *self._decode_body[kind](own))
-            for kind, _, group, origin, sequence, own in entries
-        )
+        return tuple(self._message(kind, group, origin, sequence, own) for kind, _, group, origin, sequence, own in entries)
+
+    def _message(self, kind: int, group: int, origin: int, sequence: int, body: bytes | msgspec.Raw) -> Message:
+        """A message with the fields in `body`, which keep the bounds and rules that their types declare."""
+        fields = self._decode_body[kind](body)
+        for place, rule in self._rules[kind]:
+            if not rule.holds(fields[place], self._numbers):
+                raise Refused(rule.reason)
+        return self._kinds[kind](group, self._names[origin], sequence, *fields)
 
 
 _as_tuple = msgspec.structs.astuple
@@ -238,9 +256,8 @@ _encode_body = msgspec.msgpack.Encoder().encode
 
 _Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
 _Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
-_Short = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
-_Long = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-_Entry = tuple[_Octet, _Purpose, _Short, _Short, _Long, msgspec.Raw]
+_HostNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+_Entry = tuple[_Octet, _Purpose, GroupNumber, _HostNumber, SequenceNumber, msgspec.Raw]
 # What would be a pack of one message travels alone.
 _decode_entries = msgspec.msgpack.Decoder(Annotated[list[_Entry], msgspec.Meta(min_length=2)]).decode
 
@@ -264,7 +281,18 @@ def _pack(parts: Sequence[Part]) -> bytes:
     return b"".join(pieces)
 
 
+def own_fields(kind: type[Message]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields that a kind of message adds to those in the header."""
+    return msgspec.structs.fields(kind)[_IN_HEADER:]
+
+
 def _body_decoder(kind: type[Message]) -> Callable[[bytes | msgspec.Raw], tuple[Any, ...]]:
     """Decodes the fields that `kind` adds to those in the header: exactly that many, of exactly those types."""
-    types = tuple(field.type for field in msgspec.structs.fields(kind)[_IN_HEADER:])
-    return msgspec.msgpack.Decoder(GenericAlias(tuple, types)).decode
+    return msgspec.msgpack.Decoder(GenericAlias(tuple, tuple(field.type for field in own_fields(kind)))).decode
+
+
+def _rules(kind: type[Message]) -> tuple[tuple[int, Rule], ...]:
+    """The rules that the types of a kind's own fields declare, each with the place of its field."""
+    return tuple(
+        (place, rule) for place, field in enumerate(own_fields(kind)) for rule in get_args(field.type) if isinstance(rule, Rule)
+    )

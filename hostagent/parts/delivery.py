@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostagent.contract.core import Environment
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import Message, Payload
 from hostagent.parts.sequences import SequenceSet
 
 
 class Copy(Message, frozen=True):
     """A broadcast message on its way to one host."""
 
-    payload: bytes
+    payload: Payload
 
 
 class StoredSets:

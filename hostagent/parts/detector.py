@@ -25,14 +25,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from hostagent.contract.core import Environment
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Message, Purpose, SequenceNumber
 from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters, Milliseconds
 
 
 class Heartbeat(Message, frozen=True):
     """The sender is there, and everybody has what it sent over links under numbers below `floor`."""
 
-    floor: int
+    floor: SequenceNumber
 
 
 class DetectorParameters(LinkParameters, frozen=True, kw_only=True):

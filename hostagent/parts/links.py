@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from hostagent.contract.core import Core, Environment, Parameters
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Message, Payload, Purpose, SequenceNumber
 from hostagent.parts.delivery import DeliverOnce, StoredSets
 
 # Letters that are repeated to a host before it acknowledges any of them: with short messages that is one full datagram or two.
@@ -45,15 +45,15 @@ Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 class Letter(Message, frozen=True):
     """A broadcast message on its way over a link; `number` is the sender's own, and all below `floor` is acknowledged."""
 
-    number: int
-    floor: int
-    payload: bytes
+    number: SequenceNumber
+    floor: SequenceNumber
+    payload: Payload
 
 
 class Acknowledgement(Message, frozen=True):
     """The receiver has the letter of this number on stable storage."""
 
-    number: int
+    number: SequenceNumber
 
 
 class LinkParameters(Parameters, frozen=True, kw_only=True):

@@ -1,59 +1,84 @@
-"""Sets of sequence numbers that stay small: everything up to a prefix, and the few beyond it."""
+"""Sets of sequence numbers that stay small: everything up to a prefix, and a few ranges beyond it."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 
 
 class SequenceSet:
-    """Sequence numbers from 1, stored as "all of 1..prefix" and what lies above the first gap.
+    """Sequence numbers from 1, stored as "all of 1..prefix" and the ranges above the first gap.
 
-    A stream received without gaps costs one integer however long it gets.
+    A stream received without gaps costs one integer however long it gets, and a range two, however many numbers are in it.
     """
 
-    def __init__(self, prefix: int = 0, beyond: Sequence[int] = ()) -> None:
+    def __init__(self, prefix: int = 0, beyond: Iterable[tuple[int, int]] = ()) -> None:
         self.prefix = prefix
-        self._beyond = set(beyond)
+        # The ranges are disjoint, in ascending order, and have a gap between any two of them and after the prefix.
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in beyond:
+            self._add_range(first, last)
+
+    @property
+    def beyond(self) -> tuple[tuple[int, int], ...]:
+        """What lies above the first gap, as pairs of first and last. `SequenceSet(prefix, beyond)` is an equal set."""
+        return tuple(zip(self._firsts, self._lasts, strict=True))
 
     def add(self, number: int) -> bool:
         """Add a number; whether it is new."""
         if number in self:
             return False
-        if number > self.prefix + 1:
-            self._beyond.add(number)
-            return True
-        self.prefix = number
-        while self.prefix + 1 in self._beyond:
-            self.prefix += 1
-            self._beyond.remove(self.prefix)
+        self._add_range(number, number)
         return True
 
     def add_up_to(self, number: int) -> list[int]:
         """Add all numbers up to this one; what lay above the first gap until now and no longer does."""
-        before, self.prefix = sorted(self._beyond), max(self.prefix, number)
-        while self.prefix + 1 in self._beyond:
-            self.prefix += 1
-        self._beyond = {above for above in before if above > self.prefix}
-        return before[: len(before) - len(self._beyond)]
+        before = self.beyond
+        self._add_range(1, number)
+        absorbed = before[: len(before) - len(self._firsts)]
+        return [one for first, last in absorbed for one in range(first, last + 1)]
+
+    def _add_range(self, first: int, last: int) -> None:
+        """Add all numbers from `first` to `last`, and join the ranges that this brings together."""
+        if last <= self.prefix:
+            return
+        low = bisect_left(self._lasts, first - 1)
+        high = bisect_right(self._firsts, last + 1)
+        if low < high:
+            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
+        if first <= self.prefix + 1:
+            self.prefix = last
+            self._firsts[low:high], self._lasts[low:high] = (), ()
+        else:
+            self._firsts[low:high], self._lasts[low:high] = (first,), (last,)
 
     def __contains__(self, number: int) -> bool:
-        return number <= self.prefix or number in self._beyond
+        return number <= self._end_of_range(number)
+
+    def _end_of_range(self, number: int) -> int:
+        """The last number of the range that holds this one; a lower number if none does."""
+        if number <= self.prefix or not self._firsts:
+            return self.prefix
+        place = bisect_right(self._firsts, number) - 1
+        return self._lasts[place] if place >= 0 else self.prefix
 
     def __iter__(self) -> Iterator[int]:
-        yield from range(1, self.prefix + 1)
-        yield from sorted(self._beyond)
+        for first, last in ((1, self.prefix), *self.beyond):
+            yield from range(first, last + 1)
 
     def __len__(self) -> int:
-        return self.prefix + len(self._beyond)
+        return self.prefix + sum(last + 1 - first for first, last in self.beyond)
 
     @property
     def highest(self) -> int:
         """The largest number, or 0."""
-        return max(self._beyond, default=self.prefix)
+        return self._lasts[-1] if self._lasts else self.prefix
 
-    def lacking(self, other: "SequenceSet") -> list[int]:
-        """The numbers that are here and not in the other set, in order."""
-        behind = (number for number in range(other.prefix + 1, self.prefix + 1) if number not in other)
-        return [*behind, *(number for number in sorted(self._beyond) if number not in other)]
-
-    def state(self) -> tuple[int, list[int]]:
-        """What `SequenceSet(*state)` makes into an equal set again."""
-        return self.prefix, sorted(self._beyond)
+    def lacking(self, other: "SequenceSet") -> Iterator[int]:
+        """The numbers that are here and not in the other set, in order, found as they are asked for."""
+        for number, last in ((1, self.prefix), *self.beyond):
+            candidate = number
+            while candidate <= last:
+                end = other._end_of_range(candidate)  # noqa: SLF001 - of the same class
+                if candidate > end:
+                    yield candidate
+                candidate = max(candidate, end) + 1

@@ -81,7 +81,7 @@ class Agent(Environment):
         self.random = Random(f"{setting.seed}/{host}/{incarnation}")  # noqa: S311 - protocols need repeatable randomness, not secrets
         numbers = {name: number for number, name in enumerate(self.hosts, start=1)}
         self._number = numbers[host]
-        self._codec = wire.Codec(core.number, core.messages, setting.run, numbers)
+        self._codec = wire.Codec(core.number, core.messages, setting.run, numbers, receiver=host)
         self._endpoints = {name: (address, setting.port) for name, address in setting.addresses.items()}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))

@@ -2,13 +2,14 @@
 
 import types
 import typing
+from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, Message, Ranges, Rule
 
 RUN = 0xDEADBEEF
 NUMBERS = {"h1": 1, "h2": 2, "h900": 900}
@@ -24,8 +25,22 @@ _SIMPLE = {
 }
 
 
+_FIRST_AND_LAST = st.lists(st.integers(1, 2**32 - 1), max_size=8, unique=True).map(sorted)
+# What fulfils a rule, where bounds alone do not say it.
+_RULED = {
+    HostName: st.sampled_from(sorted(NUMBERS)),
+    HostNameOrNone: st.sampled_from(["", *NUMBERS]),
+    HostSet: st.integers(0, (1 << len(NUMBERS)) - 1).map(lambda bits: bits.to_bytes(1)),
+    Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
+        lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
+    ),
+}
+
+
 def _bounded(of: Any, meta: msgspec.Meta) -> st.SearchStrategy[Any]:
-    """Numbers within their declared bounds."""
+    """Values within their declared bounds."""
+    if meta.max_length is not None:
+        return values(of).filter(lambda value: len(value) <= meta.max_length)
     low = meta.ge if meta.ge is not None else (meta.gt + 1 if meta.gt is not None else 0)
     high = meta.le if meta.le is not None else (meta.lt - 1 if meta.lt is not None else 2**32)
     return st.integers(int(low), int(high)).map(of)
@@ -37,7 +52,7 @@ def values(of: Any) -> st.SearchStrategy[Any]:
     if origin is None:
         return _plain(of)
     if origin is Annotated:
-        return _bounded(*parts)
+        return _RULED[of] if any(isinstance(part, Rule) for part in parts) else _bounded(*parts)
     if origin in {typing.Union, types.UnionType}:
         return st.one_of(*map(values, parts))
     if origin is dict:

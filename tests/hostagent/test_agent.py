@@ -74,6 +74,7 @@ def test_what_is_not_for_us_is_counted_by_reason_and_dropped(launch, stranger):
         "unknown_protocol": (good[:3] + b"\xfe" + good[4:],),
         "unknown_kind": (good[:4] + b"\xfe" + good[5:],),
         "unknown_host": (good[:10] + b"\xfe" + good[11:],),
+        "from_itself": (good[:10] + b"\0\1" + good[12:],),
     }
     for datagram in (datagram for datagrams in bad.values() for datagram in datagrams):
         sender.send("h1", datagram)

@@ -55,6 +55,8 @@ from hostagent.protocols.cluster_tree.tree import Tree
 
 # Round trips are believed up to this: a clock that jumps must not stop a host from trying again.
 LONGEST_ROUND_TRIP_S = 5.0
+# The wait for an answer doubles so often at the most; a higher power of two is too large for a number.
+MOST_DOUBLINGS = 30
 # A bit for each host must fit into a datagram, beside the ranges of an INFO set.
 MOST_HOSTS = 4000
 
@@ -232,7 +234,7 @@ class ClusterTree(Core):
         tree.asked_s[tree.parent] = self.env.now()
         self.cancel(tree, "NP1")
         after_s = max(self.parameters.np2_ms / 1000, 2 * self.round_trip_s)
-        self.env.set_timer(f"NP2/{tree.source}", min(after_s * 2**tree.unanswered, LONGEST_ROUND_TRIP_S))
+        self.env.set_timer(f"NP2/{tree.source}", min(after_s * 2.0 ** min(tree.unanswered, MOST_DOUBLINGS), LONGEST_ROUND_TRIP_S))
 
     def give_up(self, tree: Tree) -> None:
         """The parent did not answer: try others first."""

@@ -267,7 +267,7 @@ class Frugal(Exchange):
         """A stranger from another cluster told what it has: help it, ask it for help, or attach to it."""
         core, known = self._core, tree.known(stranger)
         core.fill(tree, (stranger,))
-        helps = any(number < tree.info.highest for number in known.lacking(tree.info))
+        helps = next(known.lacking(tree.info), tree.info.highest) < tree.info.highest
         if (tree.info.highest > known.highest or helps) and self._known.may_answer(tree.source, stranger):
             self._known.say_hello(stranger)
             core.tell((stranger,), self._report(tree))

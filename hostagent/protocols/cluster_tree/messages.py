@@ -1,30 +1,36 @@
 """What hosts of the cluster tree say to each other. `origin` names the tree: the source whose messages it carries."""
 
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import (
+    MOST_RANGES,
+    ClockSeconds,
+    HostName,
+    HostNameOrNone,
+    HostSet,
+    Message,
+    Ranges,
+    SequenceNumber,
+)
 from hostagent.parts.sequences import SequenceSet
-
-# Ranges of an INFO set beyond its first gap that fit into a datagram beside everything else; of more gaps only the latest are told.
-MOST_RANGES = 80
 
 
 class Info(Message, frozen=True):
     """The messages of `origin` that the sender has: all up to `prefix`, and from `first` to `last` for each pair in `beyond`."""
 
-    prefix: int
-    beyond: tuple[tuple[int, int], ...]
-    stamp_s: float
+    prefix: SequenceNumber
+    beyond: Ranges
+    stamp_s: ClockSeconds
     """The sender's clock, for those who tell clusters by transit times; else 0."""
 
     @property
     def numbers(self) -> SequenceSet:
         """As a set."""
-        return SequenceSet(self.prefix, tuple(number for first, last in self.beyond for number in range(first, last + 1)))
+        return SequenceSet(self.prefix, self.beyond)
 
 
 class Pointer(Message, frozen=True):
     """The sender's parent in the tree of `origin`; empty if it has none."""
 
-    parent: str
+    parent: HostNameOrNone
 
 
 class Declare(Info, frozen=True):
@@ -46,16 +52,16 @@ class Report(Info, frozen=True):
     has all messages up to `everywhere`.
     """
 
-    parent: str
-    covered: bytes
-    stable: int
-    everywhere: int
+    parent: HostNameOrNone
+    covered: HostSet
+    stable: SequenceNumber
+    everywhere: SequenceNumber
 
 
 class Hearsay(Info, frozen=True):
     """Frugal: the INFO of `host`, which is ahead, told to the leader of a cluster by a member that happened to hear it."""
 
-    host: str
+    host: HostName
 
 
 class Hello(Message, frozen=True):
@@ -64,18 +70,11 @@ class Hello(Message, frozen=True):
     `mate`: the sender takes the receiver for one of them. If the packet was expensive, it errs, and is told so.
     """
 
-    members: bytes
+    members: HostSet
     mate: bool
-    stamp_s: float
+    stamp_s: ClockSeconds
 
 
-def ranges(info: SequenceSet) -> tuple[tuple[int, int], ...]:
-    """What lies beyond the first gap, as pairs of first and last."""
-    _, beyond = info.state()
-    found: list[tuple[int, int]] = []
-    for number in beyond:
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return tuple(found[-MOST_RANGES:])
+def ranges(info: SequenceSet) -> Ranges:
+    """What lies beyond the first gap, as pairs of first and last; where there are many gaps, only the latest are told."""
+    return info.beyond[-MOST_RANGES:]
