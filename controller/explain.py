@@ -21,8 +21,10 @@ class Row(NamedTuple):
 def rows(network: Network) -> Iterator[Row]:
     """The flows of all switches while every port is up, in the order of switches and hosts."""
     node_at = {switch: {number: node for node, number in ports.items()} for switch, ports in network.ports.items()}
+    host_at = {address: host for host, address in network.addresses.items()}
     for flow in routes(network, every_port(network)):
-        yield Row(flow.switch, flow.host, flow.out_port, node_at[flow.switch][flow.out_port], flow.mark)
+        (port,) = (*flow.cheap, *flow.expensive)
+        yield Row(flow.switch, host_at[flow.address], port, node_at[flow.switch][port], bool(flow.expensive))
 
 
 def path_line(network: Network, source: str, destination: str) -> str:

@@ -1,7 +1,7 @@
 """Decisions as OpenFlow 1.3 messages. `datapath` is Ryu's handle of a connected switch, which makes the messages of its version.
 
-A switch has three kinds of flows, best first: ARP requests go to the controller, IPv4 packets for a host go out of a port, marked
-or not, and everything else is dropped.
+A switch has three kinds of flows, best first: ARP requests go to the controller, IPv4 packets for a host or a group go out of ports,
+marked where a port is on an expensive link, and everything else is dropped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from hostagent.contract.wire import COST_DSCP
 # Tells our flows from those that a user adds by hand, which are left alone.
 COOKIE = 0xCB17
 WHOLE_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
-ARP_PRIORITY, HOST_PRIORITY, DROP_PRIORITY = 2, 1, 0
+ARP_PRIORITY, ADDRESS_PRIORITY, DROP_PRIORITY = 2, 1, 0
 TABLE = 0
 
 
@@ -98,10 +98,14 @@ def _match(datapath: Any, flow: Flow) -> Any:
 
 
 def _add_flow(datapath: Any, flow: Flow) -> Any:
-    """Add a flow, or replace the one that the switch has for this host."""
+    """Add a flow, or replace the one that the switch has for this address.
+
+    The actions are done in their order, so the copies for cheap ports leave before the packet is marked.
+    """
     parser = datapath.ofproto_parser
-    mark = [parser.OFPActionSetField(ip_dscp=COST_DSCP)] if flow.mark else []
-    return _add(datapath, HOST_PRIORITY, _match(datapath, flow), [*mark, parser.OFPActionOutput(flow.out_port)])
+    mark = [parser.OFPActionSetField(ip_dscp=COST_DSCP)] if flow.expensive else []
+    cheap, expensive = (map(parser.OFPActionOutput, ports) for ports in (flow.cheap, flow.expensive))
+    return _add(datapath, ADDRESS_PRIORITY, _match(datapath, flow), [*cheap, *mark, *expensive])
 
 
 def _add(datapath: Any, priority: int, match: Any, actions: Sequence[Any]) -> Any:
@@ -116,7 +120,7 @@ def _delete_flow(datapath: Any, flow: Flow) -> Any:
         datapath,
         table_id=TABLE,
         command=ofproto.OFPFC_DELETE_STRICT,
-        priority=HOST_PRIORITY,
+        priority=ADDRESS_PRIORITY,
         match=_match(datapath, flow),
         out_port=ofproto.OFPP_ANY,
         out_group=ofproto.OFPG_ANY,

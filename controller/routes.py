@@ -1,8 +1,8 @@
-"""Where every switch sends a packet for every host, as plain data, worked out before the first packet is sent.
+"""Where every switch sends a packet for every host and every group, as plain data, worked out before the first packet is sent.
 
-A path has the fewest expensive links, then the fewest hops; ties go to the switch listed first (`topologies.paths`). A flow marks
-the packet when its port is on an expensive link. What has no flow is dropped: nothing is ever flooded, so a link carries what the
-hosts sent over it and no more.
+A path has the fewest expensive links, then the fewest hops; ties go to the switch listed first (`topologies.paths`, which has the trees
+of groups as well). A flow marks the copies that leave on expensive links. What has no flow is dropped: nothing is ever flooded, so a link
+carries what the hosts sent over it and no more.
 
 `Routes` keeps one tree for each switch that has hosts, not one flow for each switch and host: the flows are spelled out when
 asked for, and `changes` spells out those that differ. Losing a link computes only the trees that used it.
@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from topologies.network import Network
-from topologies.paths import next_hops
+from topologies.network import Network, group_address
+from topologies.paths import group_tree, next_hops
+
+Groups = Mapping[int, tuple[str, ...]]
+"""The members of every group, by its number."""
 
 
 class Port(NamedTuple):
@@ -25,17 +28,19 @@ class Port(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """What `switch` does with packets for `host`: mark them or not, and send them out of a port."""
+    """What `switch` does with packets for an address: a copy out of each cheap port, then a marked copy out of each expensive port.
+
+    A switch never sends a copy out of the port where the packet came in.
+    """
 
     switch: str
-    host: str
     address: str
-    out_port: int
-    mark: bool
+    cheap: tuple[int, ...]
+    expensive: tuple[int, ...]
 
 
 class Changes(NamedTuple):
-    """Flows to add (in place of what the switch has for that host, if anything) and flows to delete."""
+    """Flows to add (in place of what the switch has for that address, if anything) and flows to delete."""
 
     add: tuple[Flow, ...]
     delete: tuple[Flow, ...]
@@ -58,6 +63,8 @@ class Routes:
     """Names of the links whose ports are up."""
     trees: Mapping[str, Mapping[str, str]]
     """For every switch that has hosts: the next hop towards it from each switch that can reach it."""
+    group_trees: Mapping[int, Mapping[str, tuple[str, ...]]]
+    """For every group, by its number: the neighbours to which each switch sends packets of the group."""
 
     @cached_property
     def reachable(self) -> frozenset[str]:
@@ -67,17 +74,31 @@ class Routes:
 
     def flow(self, switch: str, host: str) -> Flow | None:
         """What a switch does with packets for a host; nothing when it has no path."""
-        network = self.network
-        last = network.access_switch(host)
+        last = self.network.access_switch(host)
         neighbour = host if switch == last else self.trees[last].get(switch)
         if neighbour is None or host not in self.reachable:
             return None
-        mark = network.neighbours[switch][neighbour].expensive
-        return Flow(switch, host, network.addresses[host], network.ports[switch][neighbour], mark)
+        return self._flow(switch, self.network.addresses[host], (neighbour,))
+
+    def group_flow(self, switch: str, group: int) -> Flow | None:
+        """What a switch does with packets for a group; nothing when no member can be reached."""
+        neighbours = self.group_trees[group].get(switch)
+        return self._flow(switch, group_address(group), neighbours) if neighbours else None
+
+    def _flow(self, switch: str, address: str, neighbours: tuple[str, ...]) -> Flow:
+        ports, links = self.network.ports[switch], self.network.neighbours[switch]
+        return Flow(
+            switch,
+            address,
+            tuple(ports[node] for node in neighbours if not links[node].expensive),
+            tuple(ports[node] for node in neighbours if links[node].expensive),
+        )
 
     def at(self, switch: str) -> tuple[Flow, ...]:
         """All flows of one switch."""
-        return tuple(flow for host in self.network.hosts if (flow := self.flow(switch, host)))
+        to_hosts = (self.flow(switch, host) for host in self.network.hosts)
+        to_groups = (self.group_flow(switch, group) for group in self.group_trees)
+        return tuple(flow for flow in (*to_hosts, *to_groups) if flow)
 
     def __iter__(self) -> Iterator[Flow]:
         """All flows of all switches."""
@@ -90,8 +111,8 @@ def every_port(network: Network) -> frozenset[Port]:
     return frozenset(Port(switch, number) for switch, ports in network.ports.items() for number in ports.values())
 
 
-def routes(network: Network, up: frozenset[Port], before: Routes | None = None) -> Routes:
-    """The routes when these ports are up. Routes computed before spare work and change nothing."""
+def routes(network: Network, up: frozenset[Port], before: Routes | None = None, groups: Groups | None = None) -> Routes:
+    """The routes when these ports are up, for hosts and for groups. Routes computed before spare work and change nothing."""
     usable = _usable_links(network, up)
     access_switches = dict.fromkeys(network.access_switch(host) for host in network.hosts)
     still_good = _still_good(before, usable) if before else {}
@@ -99,14 +120,16 @@ def routes(network: Network, up: frozenset[Port], before: Routes | None = None) 
         switch: still_good.get(switch) or next_hops(network, switch, lambda link: link.name in usable)
         for switch in access_switches
     }
-    return Routes(network, usable, trees)
+    group_trees = {
+        number: group_tree(network, members, lambda link: link.name in usable) for number, members in (groups or {}).items()
+    }
+    return Routes(network, usable, trees, group_trees)
 
 
 def changes(before: Routes, after: Routes) -> Changes:
     """What turns the flows of `before` into those of `after`."""
     add, delete = [], []
-    for switch, host in _differences(before, after):
-        old, new = before.flow(switch, host), after.flow(switch, host)
+    for old, new in _differences(before, after):
         if new and new != old:
             add.append(new)
         elif old and not new:
@@ -148,8 +171,8 @@ def _still_good(before: Routes, usable: frozenset[str]) -> Mapping[str, Mapping[
     }
 
 
-def _differences(before: Routes, after: Routes) -> Iterator[tuple[str, str]]:
-    """Switches and hosts whose flow may differ: where the tree does, and everywhere for a host that came or went."""
+def _differences(before: Routes, after: Routes) -> Iterator[tuple[Flow | None, Flow | None]]:
+    """Old and new flows that may differ: where a tree does, and everywhere for a host that came or went."""
     switches = after.network.switches
     moved = {
         last: [switch for switch in switches if tree.get(switch) != before.trees[last].get(switch)]
@@ -158,4 +181,10 @@ def _differences(before: Routes, after: Routes) -> Iterator[tuple[str, str]]:
     came_or_went = before.reachable ^ after.reachable
     for host in after.network.hosts:
         for switch in switches if host in came_or_went else moved[after.network.access_switch(host)]:
-            yield switch, host
+            yield before.flow(switch, host), after.flow(switch, host)
+    for group in {**before.group_trees, **after.group_trees}:
+        for switch in switches:
+            yield (
+                before.group_flow(switch, group) if group in before.group_trees else None,
+                after.group_flow(switch, group) if group in after.group_trees else None,
+            )

@@ -27,8 +27,13 @@ DEFAULT_QUEUE = 100
 LONGEST_INTERFACE = 15
 LONGEST_NAME = LONGEST_INTERFACE - len("-eth0")
 
+# A group is two bytes of its IPv4 address, and 0 is everybody.
+MOST_GROUPS = 65535
+
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
+# Addresses for use inside one site (RFC 2365).
+_FIRST_GROUP_ADDRESS = int(IPv4Address("239.1.0.0"))
 
 
 class NetworkError(ValueError):
@@ -169,6 +174,11 @@ class Network:
     def is_host(self, node: str) -> bool:
         """Whether `node` is a host of this network."""
         return node in self.numbers
+
+
+def group_address(number: int) -> str:
+    """The IPv4 multicast address of a group."""
+    return str(IPv4Address(_FIRST_GROUP_ADDRESS + number))
 
 
 def _problems(network: Network) -> Iterator[str]:

@@ -15,6 +15,13 @@ class Walk(NamedTuple):
     arrived: bool
 
 
+class Copy(NamedTuple):
+    """A copy of a multicast packet that reached a host, with what it had in its DSCP."""
+
+    host: str
+    dscp: int
+
+
 class FakeSwitches:
     """All switches of a network, each with a table from addresses to flows, and the ports that are up."""
 
@@ -38,14 +45,37 @@ class FakeSwitches:
         if not self._carries(source, node):
             return Walk(tuple(nodes[:1]), dscp, arrived=False)
         while flow := self.tables[node].get(self.network.addresses[destination]):
-            before, node = node, self._behind(Port(node, flow.out_port))
+            (port,) = (*flow.cheap, *flow.expensive)
+            before, node = node, self._behind(Port(node, port))
             assert self._carries(before, node), f"{before} sends into the broken link to {node}"
             assert node not in nodes, f"a loop: {nodes} and then {node}"
-            dscp = COST_DSCP if flow.mark else dscp
+            dscp = COST_DSCP if flow.expensive else dscp
             nodes.append(node)
             if self.network.is_host(node):
                 return Walk(tuple(nodes), dscp, arrived=node == destination)
         return Walk(tuple(nodes), dscp, arrived=False)
+
+    def multicast(self, source: str, address: str) -> tuple[list[Copy], list[tuple[str, str]]]:
+        """Send a packet from a host to a group: the copies that hosts got, and every crossing of a link between switches."""
+        copies: list[Copy] = []
+        crossings: list[tuple[str, str]] = []
+        switch = self.network.access_switch(source)
+        under_way = [(source, switch, 0)] if self._carries(source, switch) else []
+        while under_way:
+            came_from, node, dscp = under_way.pop()
+            if self.network.is_host(node):
+                copies.append(Copy(node, dscp))
+                continue
+            if not self.network.is_host(came_from):
+                crossings.append((came_from, node))
+                assert len(crossings) <= len(self.network.switches), f"a loop: {crossings}"
+            flow = self.tables[node].get(address)
+            for ports, mark in ((flow.cheap, dscp), (flow.expensive, COST_DSCP)) if flow else ():
+                for following in (self._behind(Port(node, port)) for port in ports):
+                    if following != came_from:
+                        assert self._carries(node, following), f"{node} sends into the broken link to {following}"
+                        under_way.append((node, following, mark))
+        return copies, crossings
 
     def _behind(self, port: Port) -> str:
         return next(node for node, number in self.network.ports[port.switch].items() if number == port.number)

@@ -11,7 +11,7 @@ from controller.routes import Changes, Flow, Port, arp_reply, changes, every_por
 from hostagent.contract.wire import COST_DSCP
 from tests.controller.fakes import FakeSwitches
 from topologies.builders import clusters, figure_3_1, figure_3_2, grid
-from topologies.network import Cost, Link, Network
+from topologies.network import Cost, Link, Network, group_address
 
 # More than any path has hops, so that one expensive link outweighs them all.
 EXPENSIVE_WEIGHT = 1000
@@ -86,14 +86,80 @@ def test_changes_alone_keep_the_tables_as_if_computed_from_scratch(case):
 
 @given(port_states(2))
 def test_only_flows_that_differ_are_sent(case):
-    network, [before, after] = (case[0], [routes(case[0], up) for up in case[1]])
+    before, after = (routes(case[0], up) for up in case[1])
     todo = changes(before, after)
     assert set(todo.add) == set(after) - set(before)
-    gone = {(flow.switch, flow.host) for flow in before} - {(flow.switch, flow.host) for flow in after}
-    assert [(flow.switch, flow.host) for flow in todo.delete] == [
-        (switch, host) for host in network.hosts for switch in network.switches if (switch, host) in gone
-    ]
+    gone = {(flow.switch, flow.address) for flow in before} - {(flow.switch, flow.address) for flow in after}
+    assert {(flow.switch, flow.address) for flow in todo.delete} == gone
+    assert len(todo.delete) == len(gone)
     assert len(todo.add) == len(set(todo.add))
+
+
+@st.composite
+def groups_of(draw: st.DrawFn, network: Network) -> dict[int, tuple[str, ...]]:
+    """Some groups of some hosts, none empty."""
+    members = st.lists(st.sampled_from(network.hosts), min_size=1, unique=True).map(tuple)
+    return dict(enumerate(draw(st.lists(members, min_size=1, max_size=3)), start=1))
+
+
+@given(port_states(1), st.data())
+def test_a_packet_for_a_group_reaches_every_member_that_can_be_reached_once_and_nobody_else(case, data):
+    network, [up] = case
+    groups, graph = data.draw(groups_of(network)), usable_graph(network, up)
+    switches = FakeSwitches(network, up, routes(network, up, groups=groups))
+    for (number, members), source in itertools.product(groups.items(), network.hosts):
+        copies, crossings = switches.multicast(source, group_address(number))
+        assert sorted(copy.host for copy in copies) == sorted(
+            host for host in members if host != source and nx.has_path(graph, source, host)
+        )
+        assert len({frozenset(crossing) for crossing in crossings}) == len(crossings), "a link was crossed twice"
+
+
+@given(port_states(1), st.data())
+def test_exactly_the_copies_that_crossed_an_expensive_link_are_marked(case, data):
+    network, [up] = case
+    groups = data.draw(groups_of(network))
+    switches = FakeSwitches(network, up, routes(network, up, groups=groups))
+    for number, source in itertools.product(groups, network.hosts):
+        copies, crossings = switches.multicast(source, group_address(number))
+        tree = nx.Graph(crossings)
+        tree.add_node(network.access_switch(source))
+        for copy in copies:
+            way = nx.shortest_path(tree, network.access_switch(source), network.access_switch(copy.host))
+            paid = any(network.link(a, b).expensive for a, b in itertools.pairwise(way))
+            assert copy.dscp == (COST_DSCP if paid else 0)
+
+
+@given(NETWORKS)
+def test_a_packet_for_everybody_crosses_one_expensive_link_for_each_further_cluster(network):
+    switches = FakeSwitches(network, every_port(network), routes(network, every_port(network), groups={0: network.hosts}))
+    joined = nx.Graph()
+    for source in network.hosts:
+        _, crossings = switches.multicast(source, group_address(0))
+        joined.add_edges_from(crossings)
+        paid = [crossing for crossing in crossings if network.link(*crossing).expensive]
+        assert len(paid) >= network.lower_bound
+        if len(network.switches) == len({network.access_switch(host) for host in network.hosts}):
+            assert len(paid) == network.lower_bound, "every switch has hosts, so the tree is a minimum spanning tree"
+
+
+@given(port_states(3), st.data())
+def test_changes_keep_the_flows_of_groups_as_if_computed_from_scratch(case, data):
+    network, steps = case
+    now = routes(network, every_port(network), groups=data.draw(groups_of(network)))
+    switches = FakeSwitches(network, every_port(network), now)
+    for up in steps:
+        before, now = now, routes(network, up, now, data.draw(groups_of(network)))
+        switches.apply(changes(before, now))
+        assert switches.tables == FakeSwitches(network, up, now).tables
+
+
+def test_a_source_outside_its_group_sends_towards_the_tree():
+    network = clusters(4, 1, "line")
+    switches = FakeSwitches(network, every_port(network), routes(network, every_port(network), groups={1: ("h3", "h4")}))
+    copies, crossings = switches.multicast("h1", group_address(1))
+    assert crossings == [("s1", "s2"), ("s2", "s3"), ("s3", "s4")]
+    assert {copy.host for copy in copies} == {"h3", "h4"}
 
 
 def test_a_link_with_one_port_down_is_used_in_neither_direction():
@@ -119,7 +185,7 @@ def test_losing_a_link_leaves_the_trees_that_did_not_cross_it_alone():
 
 
 def test_changes_are_shared_out_by_switch():
-    one, other = Flow("s1", "h1", "10.0.0.1", 1, mark=False), Flow("s2", "h1", "10.0.0.1", 3, mark=True)
+    one, other = Flow("s1", "10.0.0.1", cheap=(1,), expensive=()), Flow("s2", "10.0.0.1", cheap=(), expensive=(3,))
     shares = Changes((one, other), (one,)).by_switch()
     assert shares == {"s1": Changes((one,), (one,)), "s2": Changes((other,), ())}
 
@@ -127,7 +193,7 @@ def test_changes_are_shared_out_by_switch():
 def test_the_fake_switches_notice_a_loop():
     network = clusters(2, 1, "line")
     address, to_s2, to_s1 = network.addresses["h2"], network.ports["s1"]["s2"], network.ports["s2"]["s1"]
-    broken = (Flow("s1", "h2", address, to_s2, mark=True), Flow("s2", "h2", address, to_s1, mark=True))
+    broken = (Flow("s1", address, (), (to_s2,)), Flow("s2", address, (), (to_s1,)))
     with pytest.raises(AssertionError, match="a loop"):
         FakeSwitches(network, every_port(network), broken).walk("h1", "h2")
 

@@ -57,14 +57,15 @@ def ways(world):
 def test_every_pair_of_hosts_is_joined_by_the_path_and_the_cost_bit_of_the_controller(started, name):
     stage = started(name)
     network, seen = stage.world.network, ways(stage.world)
-    flows = {(flow.switch, flow.host): flow for flow in routes(network, every_port(network))}
+    flows = {(flow.switch, flow.address): flow for flow in routes(network, every_port(network))}
     for number, host in enumerate(network.hosts):
         # One host at a time, so that no queue overflows.
         stage.tell(host, "everybody", at_ms=number * 100)
     stage.run(100 * len(network.hosts) + 1000)
     for (sender, destination), links in seen.items():
         assert [network.link(*link).name for link in links] == [link.name for link in path(network, sender, destination)]
-        assert all(network.ports[a][b] == flows[a, destination].out_port for a, b in links[1:])
+        ports = [flows[a, network.addresses[destination]] for a, _ in links[1:]]
+        assert [(*flow.cheap, *flow.expensive) for flow in ports] == [(network.ports[a][b],) for a, b in links[1:]]
     marks = {(about["sender"], host): about["expensive"] for host in network.hosts for about in stage.details(host, "message")}
     assert marks == {
         (a, b): any(link.expensive for link in path(network, a, b)) for a in network.hosts for b in network.hosts if a != b
