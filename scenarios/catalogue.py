@@ -2,7 +2,7 @@
 
 A scenario is a Python file whose docstring says what it shows, with a function `scenario` whose parameters are the keys that
 `--set key=value` may give. A parameter's type says how its text is read; `**expensive` admits the properties of expensive links.
-The keys of the workload (messages, interval, payload, settle) can be set for every scenario.
+The keys of the workload (messages, interval, arrivals, ...) and its `sources` (`all`, or `h1,h2`) can be set for every scenario.
 
 `scenario` returns a Scenario, to be run with each of its protocols, or several Variants, each a run of its own. The file may also have
 functions that look at the runs afterwards: `claims(runs)` gives a Claim for each thing that was to be shown, and `sweep(runs)` a Sweep,
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
-from scenarios.scenario import Scenario, ScenarioError, Variant, Workload
+from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
 from topologies.properties import PROPERTIES
 
@@ -42,16 +42,20 @@ class Definition:
     @property
     def keys(self) -> dict[str, Callable[[str], Any]]:
         """The keys that can be set, and how the text of each is read."""
-        return _own_keys(self.function) | _link_keys(self.function) | WORKLOAD_KEYS
+        own = _own_keys(self.function)
+        return own | _link_keys(self.function) | WORKLOAD_KEYS | (SOURCES if "sources" not in own else {})
 
     def build(self, settings: Mapping[str, str]) -> tuple[Variant, ...]:
         """The runs of the scenario with these keys set."""
         values = {key: self._read(key, text) for key, text in settings.items()}
         workload = {key: values.pop(key) for key in WORKLOAD_KEYS if key in values}
+        sources = None if "sources" in _own_keys(self.function) else values.pop("sources", None)
         arguments = {PROPERTIES[key].field if key in _link_keys(self.function) else key: value for key, value in values.items()}
         try:
             variants = tuple(_variants(self.function(**arguments)))
-            return tuple(dataclasses.replace(variant, scenario=_with(variant.scenario, workload)) for variant in variants)
+            return tuple(
+                dataclasses.replace(variant, scenario=_with(variant.scenario, workload, sources)) for variant in variants
+            )
         except (ScenarioError, NetworkError) as error:
             raise ScenarioError(f"scenario {self.name}: {error}") from None
         except Exception as error:  # the script is the user's, and may do anything
@@ -145,10 +149,13 @@ def _variants(result: Any) -> Iterable[Variant]:
     return result
 
 
-def _with(scenario: Scenario, workload: Mapping[str, Any]) -> Scenario:
-    if scenario.script is not None and (useless := [key for key in workload if key != "settle"]):
-        raise ScenarioError(f"{useless[0]} cannot be set: each of its broadcasts has its own time and size")
-    return dataclasses.replace(scenario, workload=dataclasses.replace(scenario.workload, **workload))
+def _with(scenario: Scenario, workload: Mapping[str, Any], sources: tuple[str, ...] | None) -> Scenario:
+    useless = [key for key in workload if key != "settle"] + ["sources"] * (sources is not None)
+    if scenario.script is not None and useless:
+        raise ScenarioError(f"{useless[0]} cannot be set: each of its broadcasts has its own source, time and size")
+    every = scenario.network.hosts if sources == ("all",) else sources
+    stream = dataclasses.replace(scenario.workload, **workload)
+    return dataclasses.replace(scenario, workload=stream, sources=scenario.sources if every is None else every)
 
 
 def _where(error: Exception) -> str:
@@ -189,5 +196,6 @@ def _number(text: str) -> float:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-_PLAIN: dict[Any, Callable[[str], Any]] = {int: _whole, float: _number}
+_PLAIN: dict[Any, Callable[[str], Any]] = {int: _whole, float: _number, Arrivals: str}
+SOURCES: dict[str, Callable[[str], Any]] = {"sources": lambda text: tuple(text.split(","))}
 WORKLOAD_KEYS = {name: _reader(hint) for name, hint in typing.get_type_hints(Workload, include_extras=True).items()}

@@ -4,8 +4,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import accumulate, count, cycle, islice, repeat
 from pathlib import Path
-from typing import Annotated, Any
+from random import Random
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -24,6 +27,15 @@ Share = Annotated[float, units.share]
 LARGEST_MESSAGE = 1200
 
 
+Arrivals = Literal["steady", "poisson", "poisson-per-host"]
+"""When broadcasts are made.
+
+steady            one after another at equal intervals, the sources in turn
+poisson           at random times for the system as a whole: the gaps between two broadcasts are exponential, each from a random source
+poisson-per-host  at random times for each source by itself: every source has exponential gaps of its own
+"""
+
+
 class ScenarioError(ValueError):
     """The scenario asked for makes no sense; the message says why and what to change."""
 
@@ -33,18 +45,27 @@ class Workload:
     """The stream of broadcasts. Every scenario has one, and users may set each of these whatever the scenario."""
 
     messages: int = 20
+    """Broadcasts of all sources together."""
     interval: Time = 50.0
-    """Milliseconds between two broadcasts."""
+    """Milliseconds between two broadcasts, or their mean; with `poisson-per-host`, between two broadcasts of one source."""
     payload: int = 256
     """Bytes of a message."""
     settle: Time = 2000.0
     """Milliseconds that the run goes on after the last broadcast or fault."""
+    arrivals: Arrivals = "steady"
+    """When broadcasts are made; random times follow from the run's seed."""
+    burst: int = 1
+    """Broadcasts that a source makes at the same moment. The gap after them is as many intervals long."""
 
     def __post_init__(self) -> None:
         if self.messages < 1:
             raise ScenarioError(f"messages={self.messages}: there must be at least one")
         if self.interval <= 0:
             raise ScenarioError("interval must be above zero")
+        if self.arrivals not in get_args(Arrivals):
+            raise ScenarioError(f"arrivals={self.arrivals}: choose from {', '.join(get_args(Arrivals))}")
+        if self.burst < 1:
+            raise ScenarioError(f"burst={self.burst}: there must be at least one broadcast at a time")
         _check_payload(self.payload)
 
 
@@ -75,7 +96,7 @@ def _check_payload(size: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One experiment, the same for every protocol. The sources broadcast in turn; by default the first host is the source.
+    """One experiment, the same for every protocol. By default the first host is the source of all broadcasts.
 
     With a `script`, exactly the broadcasts in it are made, and of the workload only `settle` counts.
     """
@@ -105,22 +126,39 @@ class Scenario:
         timed = ((fault.at_ms, fault) for fault in self.faults if fault.at_ms is not None)
         return max((at_ms + after_ms for at_ms, fault in timed for after_ms, _ in steps(fault, self.network)), default=0.0)
 
-    @property
-    def ends_ms(self) -> float:
-        """When the settling time after the last broadcast and the last fault is over."""
-        last_broadcast_ms = max((at_ms for at_ms, _, _ in self.broadcasts()), default=0.0)
+    def ends_ms(self, seed: int) -> float:
+        """When the settling time after the last broadcast and the last fault is over, in a run with this seed."""
+        last_broadcast_ms = max((at_ms for at_ms, _, _ in self.broadcasts(seed)), default=0.0)
         return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
 
-    def broadcasts(self) -> Iterator[tuple[float, str, bytes]]:
-        """Every broadcast: its time in milliseconds, its source and its payload."""
-        for number, broadcast in enumerate(self._stream() if self.script is None else self.script, start=1):
+    def broadcasts(self, seed: int) -> Iterator[tuple[float, str, bytes]]:
+        """Every broadcast of a run with this seed: its time in milliseconds, its source and its payload."""
+        script = self.script if self.script is not None else islice(self._stream(seed), self.workload.messages)
+        for number, broadcast in enumerate(script, start=1):
             yield broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload)
 
-    def _stream(self) -> Iterator[Broadcast]:
-        stream = self.workload
-        for number in range(stream.messages):
-            source = self.sources[number % len(self.sources)]
-            yield Broadcast(at_ms=number * stream.interval, source=source, payload=stream.payload)
+    def _stream(self, seed: int) -> Iterator[Broadcast]:
+        """The broadcasts of the workload, without end, in the order of time."""
+        random = Random(f"{seed}/workload")  # noqa: S311 - an experiment that can be repeated needs no secrets
+        arrivals = {"steady": self._steady, "poisson": self._poisson, "poisson-per-host": self._poisson_per_host}
+        for at_ms, source in arrivals[self.workload.arrivals](self.workload.burst * self.workload.interval, random):
+            for _ in range(self.workload.burst):
+                yield Broadcast(at_ms=at_ms, source=source, payload=self.workload.payload)
+
+    def _steady(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
+        return ((number * gap_ms, source) for number, source in enumerate(cycle(self.sources)))
+
+    def _poisson(self, gap_ms: float, random: Random) -> Iterator[tuple[float, str]]:
+        return ((at_ms, random.choice(self.sources)) for at_ms in _random_times(gap_ms, random))
+
+    def _poisson_per_host(self, gap_ms: float, random: Random) -> Iterator[tuple[float, str]]:
+        draws = {source: Random(f"{random.random()}/{source}") for source in dict.fromkeys(self.sources)}  # noqa: S311 - as above
+        return merge(*(zip(_random_times(gap_ms, draw), repeat(source)) for source, draw in draws.items()))
+
+
+def _random_times(gap_ms: float, random: Random) -> Iterator[float]:
+    """Times with exponential gaps of this mean."""
+    return accumulate(random.expovariate(1 / gap_ms) for _ in count())
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _play(stage: Stage, progress: Progress) -> None:
     timeline: list[tuple[float, Callable[[], object]]] = [
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
-    broadcasts = list(scenario.broadcasts())
+    broadcasts = list(scenario.broadcasts(stage.task.seed))
     for number, (at_ms, source, payload) in enumerate(broadcasts, start=1):
         show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
         timeline.append((at_ms, partial(_broadcast, stage.agents, source, payload, show)))
@@ -184,7 +184,7 @@ def _play(stage: Stage, progress: Progress) -> None:
             return
         stage.attempt(action)
     progress("letting it settle")
-    _sleep_until(start + scenario.ends_ms / 1000, stage)
+    _sleep_until(start + scenario.ends_ms(stage.task.seed) / 1000, stage)
 
 
 def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:

@@ -69,14 +69,14 @@ def replay(run, out, **options):
 
 
 def test_a_script_is_what_is_broadcast():
-    assert [(at_ms, source, len(payload)) for at_ms, source, payload in SCENARIO.broadcasts()] == [
+    assert [(at_ms, source, len(payload)) for at_ms, source, payload in SCENARIO.broadcasts(1)] == [
         (broadcast.at_ms, broadcast.source, broadcast.payload) for broadcast in SCRIPT
     ]
     assert SCENARIO.sources == ("h3", "h1", "h2")
-    assert SCENARIO.ends_ms == 1100.0 + 2000.0
+    assert SCENARIO.ends_ms(1) == 1100.0 + 2000.0
     silent = Scenario(network=SCENARIO.network, script=(), faults=FAULTS, workload=Workload(settle=10.0))
-    assert list(silent.broadcasts()) == []
-    assert silent.ends_ms == 900.0 + 10.0
+    assert list(silent.broadcasts(1)) == []
+    assert silent.ends_ms(1) == 900.0 + 10.0
 
 
 @pytest.mark.parametrize("script", [None, (), SCRIPT])
@@ -187,5 +187,5 @@ def test_the_stream_of_a_script_cannot_be_set(tmp_path):
         "def scenario():\n    return Scenario(network=clusters(2, 1, 'line'), script=(Broadcast(at_ms=1, source='h2'),))\n"
     )
     assert find(str(mine)).build({"settle": "1s"})[0].scenario.workload.settle == 1000.0
-    with pytest.raises(ScenarioError, match="messages cannot be set: each of its broadcasts has its own time and size"):
+    with pytest.raises(ScenarioError, match="messages cannot be set: each of its broadcasts has its own source, time and size"):
         find(str(mine)).build({"settle": "1s", "messages": "3"})
