@@ -1,17 +1,19 @@
-"""One page that holds everything: what was asked, on what network, the comparison, plots, verdicts, claims, and the way to the files.
+"""The page of a report: settings, network, comparison, plots, verdicts, claims, and links to the files of the runs.
 
-The page needs nothing but itself: pictures are in it, it loads nothing and runs no script, which it also forbids the browser to do. Links
-lead to the runs' files, relative to where the page lies.
+This module makes the data of the page (`view.py`); the template `report.html.j2` and the style sheet `report.css` lay it out. The page
+has its pictures inside, loads nothing and runs no script; its content security policy forbids both. Links to files are relative.
 """
 
 import base64
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.figures.claims import Claim, status_word
 from analysis.figures.comparison import (
@@ -20,6 +22,7 @@ from analysis.figures.comparison import (
     REST,
     Compared,
     Comparison,
+    Difference,
     Measure,
     difference_lines,
     interval_lines,
@@ -29,9 +32,26 @@ from analysis.figures.comparison import (
 )
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group, differing, facets
+from analysis.figures.statistics import Estimate
 from analysis.judging.fault_windows import windows
-from analysis.pages import html
-from analysis.pages.html import Content, Html, element
+from analysis.pages.view import (
+    Cell,
+    ClaimRow,
+    Differences,
+    FaultRow,
+    FileLink,
+    Grid,
+    Highlight,
+    Image,
+    NamedValue,
+    NetworkRow,
+    ReportView,
+    Row,
+    RunRow,
+    ScenarioText,
+    VerdictMark,
+    VerdictRow,
+)
 from hostagent.contract.promises import Guarantee
 from runfiles.errors import ResultsError
 from runfiles.format import write_whole
@@ -44,12 +64,19 @@ QUESTION: Final = "Which broadcast protocol is cheapest, fastest and most reliab
 LARGEST_SVG: Final = 300_000
 # Of as many runs of a group that break a promise, the first tell enough.
 MOST_REASONS: Final = 3
-_POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _SHORT: Final = {
     "expensive_packets_per_message": "Fewest expensive packets per message",
     "delay_ms_last_p50": "Fewest milliseconds to the last host that delivered",
     "delivered_share": "Greatest share delivered",
     "load_max": "Fewest datagrams at the busiest host",
+}
+# The keys of a stream of broadcasts, with their units.
+_STREAM: Final = {
+    "messages": "messages",
+    "interval": "interval, ms",
+    "payload": "payload, bytes",
+    "settle": "settle, ms",
+    "pack_ms": "pack_ms",
 }
 
 
@@ -82,327 +109,247 @@ class Page:
         """Every run of every group."""
         return [run for group in self.groups for run in group.runs]
 
+    @property
+    def scenarios(self) -> list[str]:
+        """The names of the scenarios, each once."""
+        return list(dict.fromkeys(run.input.run.scenario for run in self.runs))
+
 
 def write(page: Page, directory: Path) -> Path:
     """Write the page into a directory."""
     path = directory / NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _document(page, directory).encode())
+        write_whole(path, render(view_of(page, directory)).encode())
     except OSError as error:
         raise ResultsError(f"the report cannot be written to {path}: {error.strerror}") from error
     return path
 
 
-def _document(page: Page, directory: Path) -> str:
-    title = _title(page)
-    sections = [(name, heading, body) for name, heading, body in _sections(page, directory) if body]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("link", rel="icon", href="data:,"),
-        element("title", title),
-        element("style", Html(Path(__file__).with_name("report.css").read_text(encoding="utf-8"))),
+def render(view: ReportView) -> str:
+    """The page as HTML. All text of the view is escaped; a name in the template that the view lacks is an error."""
+    here = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    contents = element("ol", *(element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in sections))
-    body = element(
-        "body",
-        element("header", element("h1", title), element("p", QUESTION, class_="lead"), _in_short(page)),
-        element("nav", contents, aria_label="Contents"),
-        element("main", *(element("section", element("h2", heading), body, id=name) for name, heading, body in sections)),
-        element("footer", "Made by Castbed from captures and event logs."),
+    return environment.get_template("report.html.j2").render(view=view)
+
+
+def view_of(page: Page, directory: Path) -> ReportView:
+    """What a page in this directory shows."""
+    found = page.comparison
+    keys = [key for key in differing(facets(run) for run in page.runs) if "." not in key]
+    return ReportView(
+        title=_title(page),
+        question=QUESTION,
+        highlights=tuple(_highlights(page)),
+        scenarios=tuple(ScenarioText(name, page.about.get(name, "")) for name in page.scenarios),
+        network_images=tuple(map(_image, page.networks)),
+        networks=tuple(_networks(page)),
+        settings=tuple(_settings(page)),
+        has_intervals=bool(found.methods),
+        figure_tables=tuple(_figures(found, figures) for figures in (COST, REST)),
+        figure_methods=tuple(interval_lines(found)),
+        figure_notes=found.notes,
+        differences=_differences(found),
+        images=tuple(map(_image, page.pictures)),
+        verdicts=tuple(_verdicts(page)),
+        claims=tuple(map(_claim, page.claims)),
+        has_repeats=any(len(group.runs) > 1 for group in page.groups),
+        faults=tuple(_faults(page)),
+        parameters=tuple(_parameters(page)),
+        machine=tuple(_machine(page)),
+        differing_keys=", ".join(keys),
+        runs=tuple(_runs(page, directory)),
     )
-    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
 
 
 def _title(page: Page) -> str:
-    scenarios = ", ".join(dict.fromkeys(run.input.run.scenario for run in page.runs))
+    scenarios = ", ".join(page.scenarios)
     if len(page.groups) == 1:
         return f"{scenarios}: {page.groups[0].name}"
     protocols = {group.runs[0].input.run.protocol for group in page.groups}
     return f"{scenarios}: {len(page.groups)} {'protocols' if len(protocols) == len(page.groups) else 'groups of runs'} compared"
 
 
-def _sections(page: Page, directory: Path) -> Iterator[tuple[str, str, Html | None]]:
-    yield "scenario", "Scenario and network", _scenario(page)
-    yield "comparison", "Comparison", _comparison(page.comparison)
-    yield "differences", "Differences", _differences(page.comparison)
-    yield "plots", "Plots", html.join(*map(_figure, page.pictures))
-    yield "verdicts", "Verdicts", _verdicts(page)
-    yield "claims", "Claims", _claims(page.claims)
-    yield "faults", "Faults", _faults(page)
-    yield "parameters", "Parameters", _parameters(page)
-    yield "machine", "Machine and versions", _machine(page)
-    yield "runs", "Runs", _runs(page, directory)
-
-
-def _in_short(page: Page) -> Html:
+def _highlights(page: Page) -> Iterator[Highlight]:
     """The best of the groups in what matters most; nothing where there is one group only, or where networks differ in size."""
     if len(page.groups) == 1 or len({group.size for group in page.groups}) > 1:
-        return Html()
-    return element("dl", *(_best(page, figure, words) for figure, words in _SHORT.items()), class_="short")
+        return
+    for figure, title in _SHORT.items():
+        if best := page.comparison.best(figure):
+            measure, estimate = MEASURES[figure], best[0].estimates[figure]
+            groups = ", ".join(group.name for group in best) if len(best) < len(page.groups) else "all alike"
+            interval = _interval(measure, estimate) if len(best) == 1 else ""
+            yield Highlight(title, measure.text(estimate.median), groups, interval)
 
 
-def _best(page: Page, figure: str, words: str) -> Html:
-    best, measure = page.comparison.best(figure), MEASURES[figure]
-    if not best:
-        return Html()
-    estimate = best[0].estimates[figure]
-    interval = interval_text(measure, estimate).replace(" - ", " to ") if len(best) == 1 else ""
-    who = ", ".join(group.name for group in best) if len(best) < len(page.groups) else "all alike"
-    return element(
-        "div",
-        element("dt", words),
-        element("dd", element("span", measure.text(estimate.median), class_="value")),
-        element("dd", who, element("small", interval) if interval else None),
-    )
+def _interval(measure: Measure, estimate: Estimate) -> str:
+    return interval_text(measure, estimate).replace(" - ", " to ")
 
 
-def _scenario(page: Page) -> Html:
-    told = [
-        element("p", element("strong", name), ": " + page.about[name] if name in page.about else "")
-        for name in dict.fromkeys(run.input.run.scenario for run in page.runs)
-    ]
-    networks: dict[str, list[Network]] = {}
+def _networks(page: Page) -> Iterator[NetworkRow]:
+    """One row for all networks of one name, which may differ in the limits of their links."""
+    by_name: dict[str, list[Network]] = {}
     for run in page.runs:
-        networks.setdefault(run.network.name, []).append(run.network)
-    facts = [_network_row(same) for same in networks.values()]
-    headings: list[Content] = [
-        "network",
-        "hosts",
-        "clusters k",
-        "least possible, k - 1",
-        "switches",
-        "links",
-        "expensive",
-        "expensive links have",
-    ]
-    return html.join(*told, *map(_figure, page.networks), html.table(headings, facts), _workload(page))
+        by_name.setdefault(run.network.name, []).append(run.network)
+    for name, same in by_name.items():
+        network = same[0]
+        links = {link for each in same for link in each.links if link.expensive}
+        limits = sorted({described(link, Link(link.a, link.b)) for link in links} - {""})
+        yield NetworkRow(
+            name=name,
+            hosts=len(network.hosts),
+            clusters=len(network.clusters),
+            lower_bound=network.lower_bound,
+            switches=len(network.switches),
+            links=len(network.links),
+            expensive_links=sum(link.expensive for link in network.links),
+            limits="; or ".join(limits) or "no limits",
+        )
 
 
-def _network_row(same: Sequence[Network]) -> list[Content]:
-    """What is to be said of networks of one name, which may differ in what their links are like."""
-    network = same[0]
-    expensive = [link for link in network.links if link.expensive]
-    links = {link for each in same for link in each.links if link.expensive}
-    told = "; or ".join(sorted({described(link, Link(link.a, link.b)) for link in links} - {""}))
-    numbers = (
-        len(network.hosts),
-        len(network.clusters),
-        network.lower_bound,
-        len(network.switches),
-        len(network.links),
-        len(expensive),
-    )
-    return [network.name, *map(str, numbers), told or "no limits"]
-
-
-def _workload(page: Page) -> Html:
-    """What else was asked: the keys of the scenario and of its stream of broadcasts."""
-    told = [facets(group.runs[0]) for group in page.groups]
+def _settings(page: Page) -> Iterator[NamedValue]:
+    """The keys of the scenario and of its stream of broadcasts."""
+    facts = [facets(group.runs[0]) for group in page.groups]
     keys = dict.fromkeys(key for group in page.groups for key in group.runs[0].input.run.settings)
-    keys |= dict.fromkeys(
-        key for key in ("messages", "interval", "payload", "settle", "pack_ms") if any(key in facts for facts in told)
-    )
-    units = {"interval": "interval, ms", "settle": "settle, ms", "payload": "payload, bytes"}
-    rows: list[list[Content]] = [
-        [units.get(key, key), ", ".join(dict.fromkeys(facts.get(key, "not set") for facts in told))] for key in keys
-    ]
-    return html.join(element("h3", "What was asked"), html.table(["key", "value"], rows))
+    keys |= dict.fromkeys(key for key in _STREAM if any(key in each for each in facts))
+    for key in keys:
+        yield NamedValue(_STREAM.get(key, key), ", ".join(dict.fromkeys(each.get(key, "not set") for each in facts)))
 
 
-def _comparison(found: Comparison) -> Html:
-    told = "The median of each group's runs" + (", and beneath it the 95 % confidence interval." if found.methods else ".")
-    notes = [element("li", note) for note in found.notes]
-    return html.join(
-        element("p", told),
-        *(html.table(*_rows(found, figures), numbers=True) for figures in (COST, REST)),
-        *(element("p", line) for line in interval_lines(found)),
-        element("ul", *notes, class_="notes") if notes else None,
-    )
-
-
-def _rows(found: Comparison, figures: Sequence[str]) -> tuple[list[Content], list[list[Content]]]:
-    rows: list[list[Content]] = [
-        [group.name, str(len(group.runs)), *(_cell(MEASURES[figure], group, found, figure) for figure in figures)]
+def _figures(found: Comparison, figures: Sequence[str]) -> Grid:
+    rows = (
+        Row(group.name, (Cell(str(len(group.runs))), *(_figure(group, figure, bool(found.methods)) for figure in figures)))
         for group in found.groups
-    ]
-    return ["", "runs", *(MEASURES[figure].title for figure in figures)], rows
-
-
-def _cell(measure: Measure, group: Compared, found: Comparison, figure: str) -> Html:
-    if figure not in group.estimates:
-        return html.text("-")
-    interval = interval_text(measure, group.estimates[figure]).replace(" - ", " to ")
-    none = "no interval" if found.methods else ""
-    return html.join(
-        measure.text(group.estimates[figure].median), element("small", interval or none) if interval or none else None
     )
+    return Grid(("", "runs", *(MEASURES[figure].title for figure in figures)), tuple(rows))
 
 
-def _differences(found: Comparison) -> Html | None:
-    others = [group for group in found.groups if group.name != found.against]
+def _figure(group: Compared, figure: str, has_intervals: bool) -> Cell:
+    if figure not in group.estimates:
+        return Cell("-")
+    measure, estimate = MEASURES[figure], group.estimates[figure]
+    return Cell(measure.text(estimate.median), _interval(measure, estimate) or ("no interval" if has_intervals else ""))
+
+
+def _differences(found: Comparison) -> Differences | None:
+    others = [group.name for group in found.groups if group.name != found.against]
     if not others:
         return None
     if all(difference.shown is None for difference in found.differences):
-        return html.join(*(element("p", line) for line in difference_lines(found)))
-    told = {(difference.figure, difference.group): difference for difference in found.differences}
-    rows: list[list[Content]] = [
-        [measure.title, *(_difference(told.get((figure, group.name))) for group in others)]
+        return Differences(None, tuple(difference_lines(found)))
+    tested = {(difference.figure, difference.group): difference for difference in found.differences}
+    rows = (
+        Row(measure.title, tuple(_difference(tested.get((figure, other))) for other in others))
         for figure, measure in MEASURES.items()
-    ]
-    methods = (element("p", line) for line in method_lines(found))
-    return html.join(html.table([f"against {found.against}", *(group.name for group in others)], rows), *methods)
+    )
+    return Differences(Grid((f"against {found.against}", *others), tuple(rows)), tuple(method_lines(found)))
 
 
-def _difference(found: Any) -> Html:
+def _difference(found: Difference | None) -> Cell:
     if found is None:
-        return html.text("-")
-    word = {True: "differs", False: "no difference shown", None: "too few runs to tell"}[found.shown]
-    return html.join(element("strong", word) if found.shown else word, element("small", f"p {p_text(found.p_holm)}"))
+        return Cell("-")
+    words = {True: "differs", False: "no difference shown", None: "too few runs to tell"}
+    return Cell(words[found.shown], f"p {p_text(found.p_holm)}", strong=bool(found.shown))
 
 
-def _figure(picture: Picture) -> Html:
+def _image(picture: Picture) -> Image:
     png, svg = (picture.stem.with_name(f"{picture.stem.name}.{kind}") for kind in ("png", "svg"))
     small = svg.exists() and svg.stat().st_size <= max(LARGEST_SVG, png.stat().st_size if png.exists() else 0)
     kind, path = ("svg+xml", svg) if small else ("png", png)
     source = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-    image = element("img", src=source, alt=f"{picture.title}. {picture.caption}")
-    looks = " ".join(["scroll", *(name for name in ("wide", "low") if getattr(picture, name))])
-    frame = element("div", image, class_=looks, tabindex=0 if picture.wide else None)
-    return html.join(element("h3", picture.title), element("figure", frame, element("figcaption", picture.caption)))
+    return Image(source, picture.title, picture.caption, picture.wide, picture.low)
 
 
-def verdict(word: str, times: int = 0) -> Html:
-    """A verdict, told by colour, sign and word."""
-    return element("span", word + (f" ({times})" if times else ""), class_=f"verdict {word}")
+def _marks(counts: Mapping[str, int]) -> tuple[VerdictMark, ...]:
+    """Verdicts, each with its number of runs unless there is one run only."""
+    several = sum(counts.values()) > 1
+    return tuple(VerdictMark(word.replace(" ", "-"), f"{word} ({times})" if several else word) for word, times in counts.items())
 
 
-def _verdicts(page: Page) -> Html:
-    rows: list[list[Content]] = []
+def _verdicts(page: Page) -> Iterator[VerdictRow]:
+    """For each group, the verdict on the runs, and beneath it the promises; those with the same verdicts and reasons share a row."""
     for group, found in zip(page.groups, page.comparison.groups, strict=True):
-        rows.append([group.name, "the run", _words(found.verdicts), _reasons(group, None)])
-        rows += [["", ", ".join(names), _words(dict(counts)), reasons] for (counts, reasons), names in _promises(group).items()]
-    text = (
-        "A promise is violated, with a counterexample, or it holds, or is unknown where the run cannot tell. Numbers count runs."
-    )
-    return html.join(element("p", text), html.table(["", "promise", "verdict", "because"], rows))
+        yield VerdictRow(group.name, "the run", _marks(found.verdicts), _reasons(group, None))
+        together: dict[tuple[tuple[VerdictMark, ...], tuple[str, ...]], list[str]] = {}
+        for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
+            counts = Counter(str(summary.checks[guarantee].verdict) for summary in group.summaries if guarantee in summary.checks)
+            together.setdefault((_marks(counts), _reasons(group, guarantee)), []).append(guarantee.value)
+        for (marks, reasons), promises in together.items():
+            yield VerdictRow("", ", ".join(promises), marks, reasons)
 
 
-def _promises(group: Group) -> dict[tuple[tuple[tuple[str, int], ...], Html], list[str]]:
-    """The promises of a group, those together of which the same is to be said."""
-    found: dict[tuple[tuple[tuple[str, int], ...], Html], list[str]] = {}
-    for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
-        counts = Counter(str(summary.checks[guarantee].verdict) for summary in group.summaries if guarantee in summary.checks)
-        found.setdefault((tuple(counts.items()), _reasons(group, guarantee)), []).append(guarantee.value)
-    return found
-
-
-def _words(counts: dict[str, int]) -> Html:
-    return html.join(
-        *(verdict(word, times if len(counts) > 1 or times > 1 else 0) for word, times in counts.items()), between=" "
-    )
-
-
-def _reasons(group: Group, guarantee: Guarantee | None) -> Html:
-    """Why, and in which runs: of a promise, or of a run, what is not told with one of its promises."""
-    told: dict[str, list[str]] = {}
+def _reasons(group: Group, guarantee: Guarantee | None) -> tuple[str, ...]:
+    """The reasons for the verdict on a promise and the seeds of their runs; without a promise, the other reasons of the runs."""
+    seeds: dict[str, list[str]] = {}
     for run in group.runs:
         checks = run.summary.checks
         of_promises = {check.reason for check in checks.values()}
         of_run = [reason for reason in run.summary.verdict_reasons if reason not in of_promises]
         for reason in of_run if guarantee is None else [checks[guarantee].reason] if guarantee in checks else []:
-            told.setdefault(reason, []).append(str(run.summary.seed))
+            seeds.setdefault(reason, []).append(str(run.summary.seed))
     lines = [
-        f"{reason} (seed {', '.join(seeds)})" if len(seeds) < len(group.runs) else reason
-        for reason, seeds in told.items()
+        f"{reason} (seed {', '.join(some)})" if len(some) < len(group.runs) else reason
+        for reason, some in seeds.items()
         if reason
     ]
     more = len(lines) - MOST_REASONS
-    return html.join(
-        *(element("div", line) for line in lines[:MOST_REASONS]), element("div", f"and {more} more") if more > 0 else None
-    )
+    return (*lines[:MOST_REASONS], *([f"and {more} more"] if more > 0 else []))
 
 
-def _claims(claims: Sequence[Claim]) -> Html | None:
-    if not claims:
-        return None
-    words = {"yes": "holds", "no": "violated", "unknown": "unknown"}
-    rows: list[list[Content]] = [
-        [
-            claim.number,
-            claim.text,
-            element("span", status_word(claim), class_=f"verdict {words[status_word(claim)]}"),
-            claim.figure,
-        ]
-        for claim in claims
-    ]
-    return html.table(["", "claim", "holds", "figure"], rows)
+def _claim(claim: Claim) -> ClaimRow:
+    word = status_word(claim)
+    style = {"yes": "holds", "no": "violated"}.get(word, word)
+    return ClaimRow(claim.number, claim.text, VerdictMark(style, word), claim.figure)
 
 
-def _faults(page: Page) -> Html:
-    rows: list[list[Content]] = []
+def _faults(page: Page) -> Iterator[FaultRow]:
+    """The faults of the first run of each group, in seconds since the first broadcast."""
     for group in page.groups:
         run = group.runs[0]
         start_ns = run.history.broadcasts[0].at_ns if run.input.faults and run.history.broadcasts else run.input.run.started_ns
         for number, window in enumerate(windows(run.input.faults, run.input.run.ended_ns)):
             start, end = (window.start_ns - start_ns) / 1e9, (window.end_ns - start_ns) / 1e9
-            rows.append(
-                ["" if number else group.name, window.label, f"{start:.3f} s", f"{end:.3f} s" if end > start else "at once"]
-            )
-    if not rows:
-        return element("p", "No fault was injected.")
-    seeds = any(len(group.runs) > 1 for group in page.groups)
-    text = "Seconds since the first broadcast" + ("; of repeats, those of the first." if seeds else ".")
-    return html.join(element("p", text), html.table(["", "fault", "from", "until"], rows))
+            until = f"{end:.3f} s" if end > start else "at once"
+            yield FaultRow("" if number else group.name, window.label, f"{start:.3f} s", until)
 
 
-def _parameters(page: Page) -> Html | None:
-    rows: list[list[Content]] = []
-    seen: dict[tuple[str, str], None] = {}
+def _parameters(page: Page) -> Iterator[NamedValue]:
+    """The parameters of each protocol, once where groups have the same."""
+    rows: dict[NamedValue, None] = {}
     for group in page.groups:
         record = group.runs[0].input.run
-        told = ", ".join(f"{key} = {value if value != '' else 'none'}" for key, value in record.parameters.items()) or "none"
-        if (record.protocol, told) not in seen:
-            rows.append([record.protocol, told])
-        seen[record.protocol, told] = None
-    return html.table(["protocol", "parameters"], rows)
+        values = (f"{key} = {value if value != '' else 'none'}" for key, value in record.parameters.items())
+        rows[NamedValue(record.protocol, ", ".join(values) or "none")] = None
+    yield from rows
 
 
-def _machine(page: Page) -> Html:
+def _machine(page: Page) -> Iterator[NamedValue]:
     records = [run.input.run for run in page.runs]
+    versions = dict.fromkeys(name for record in records for name in record.versions)
     facts = {
         "engine": [record.engine for record in records],
         "datapath": [record.datapath for record in records],
         "shaping": [record.shaping for record in records],
-        **{
-            name: [record.versions.get(name, "-") for record in records]
-            for name in dict.fromkeys(n for r in records for n in r.versions)
-        },
+        **{name: [record.versions.get(name, "-") for record in records] for name in versions},
     }
-    return html.table(["", "used"], [[name, ", ".join(dict.fromkeys(values))] for name, values in facts.items()])
+    for name, values in facts.items():
+        yield NamedValue(name, ", ".join(dict.fromkeys(values)))
 
 
-def _runs(page: Page, directory: Path) -> Html:
-    rows: list[list[Content]] = []
+def _runs(page: Page, directory: Path) -> Iterator[RunRow]:
     for group in page.groups:
         for number, run in enumerate(group.runs):
             summary = run.summary
             books = "balanced" if summary.balanced else f"{len(summary.differences)} open"
-            links = html.join(*_links(run.directory, directory), between=" · ")
-            rows.append(["" if number else group.name, str(summary.seed), verdict(str(summary.verdict)), books, links])
-    keys = [key for key in differing(facets(run) for run in page.runs) if "." not in key]
-    told = f"The runs differ in {', '.join(keys)}." if keys else "There is nothing in which runs differ."
-    return html.join(
-        element("p", told) if len(page.runs) > 1 else None, html.table(["", "seed", "verdict", "books", "files"], rows)
-    )
+            files = tuple(_files(run.directory, directory))
+            yield RunRow("" if number else group.name, summary.seed, _marks({str(summary.verdict): 1})[0], books, files)
 
 
-def _links(run: Path, directory: Path) -> Iterator[Html]:
-    """The way from the page to what a run left behind, as far as it is there."""
+def _files(run: Path, directory: Path) -> Iterator[FileLink]:
+    """Links from a page in `directory` to the files of a run that exist."""
     base = os.path.relpath(run.resolve(), directory.resolve())
     for name in ("run.json", "summary.json", "captures", "tables", "events", "plots"):
         if (run / name).exists():
-            yield element("a", name, href=quote(f"{base}/{name}" + ("/" if (run / name).is_dir() else "")))
+            yield FileLink(name, quote(f"{base}/{name}" + ("/" if (run / name).is_dir() else "")))

@@ -1,11 +1,13 @@
 """The page of a comparison: what is in it, that it is safe, that it needs nothing else, and that a browser shows it."""
 
+import dataclasses
 import json
 import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from types import SimpleNamespace
+from types import SimpleNamespace, UnionType
+from typing import get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 import msgspec
@@ -13,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.figures.claims import Claim, write_claims
-from analysis.pages import html
+from analysis.pages.report import render
+from analysis.pages.view import ReportView
 from analysis.pictures.space_time import strokes
 from runfiles.errors import ResultsError
 from runfiles.format import FaultRecord
@@ -140,9 +143,9 @@ def test_the_page_says_everything(page):
 
 def test_what_users_name_is_shown_and_never_run(page):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "5%&quot;&gt;&lt;b&gt;" in page
+    assert "5%&#34;&gt;&lt;b&gt;" in page
     assert {"script", "b", "iframe"}.isdisjoint(Links(page).tags)
-    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert "default-src 'none'; img-src data:; style-src 'unsafe-inline'" in page
 
 
 def test_the_page_needs_nothing_else_and_its_links_lead_to_files(page, out):
@@ -189,9 +192,22 @@ def test_a_message_in_space_and_time_is_made_of_its_packets(place):
     ]
 
 
-def test_elements_escape_all_but_elements():
-    inner = html.element("b", "1 < 2")
-    assert html.element("p", "a & ", inner, None, class_='"x"') == '<p class="&quot;x&quot;">a &amp; <b>1 &lt; 2</b></p>'
+def hostile(kind):
+    """A value of a type of the view in which every string is markup that would leave an element or an attribute."""
+    if dataclasses.is_dataclass(kind):
+        return kind(**{name: hostile(hint) for name, hint in get_type_hints(kind).items()})
+    if get_origin(kind) is tuple:
+        return (hostile(get_args(kind)[0]),) * 2
+    if get_origin(kind) is UnionType:
+        return hostile(get_args(kind)[0])
+    return {str: f"\"'>{NASTY}", int: 1, bool: True}[kind]
+
+
+def test_every_text_of_the_page_is_escaped():
+    page = render(hostile(ReportView))
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 80
+    assert NASTY not in page
+    assert "script" not in Links(page).tags
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
