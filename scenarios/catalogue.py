@@ -27,6 +27,8 @@ from topologies.properties import PROPERTIES
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
+# The script is the user's and may do anything. One that calls sys.exit(0) would otherwise end Castbed as if all promises held.
+_USERS_FAULT = (Exception, SystemExit)
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Definition:
             )
         except (ScenarioError, NetworkError) as error:
             raise ScenarioError(f"scenario {self.name}: {error}") from None
-        except Exception as error:  # the script is the user's, and may do anything
-            raise ScenarioError(f"scenario {self.name} fails{_where(error)}: {type(error).__name__}: {error}") from error
+        except _USERS_FAULT as error:
+            raise ScenarioError(f"scenario {self.name} fails{_why(error)}") from error
 
     def conclude(self, runs: Sequence[MeasuredRun]) -> list[Claim]:
         """What the runs say of the claims; nothing where the scenario makes none."""
@@ -77,9 +79,8 @@ class Definition:
             return function()
         except MissingRun:
             raise
-        except Exception as error:  # the script is the user's, and may do anything
-            what = f"{name}() of scenario {self.name} fails{_where(error)}"
-            raise ScenarioError(f"{what}: {type(error).__name__}: {error}") from error
+        except _USERS_FAULT as error:
+            raise ScenarioError(f"{name}() of scenario {self.name} fails{_why(error)}") from error
 
     def _read(self, key: str, text: str) -> Any:
         if key not in self.keys:
@@ -120,8 +121,8 @@ def _files() -> dict[str, Path]:
 def _load(path: Path) -> Definition:
     try:
         module = runpy.run_path(str(path))
-    except Exception as error:  # the script is the user's, and may do anything
-        raise ScenarioError(f"{path} cannot be loaded{_where(error)}: {type(error).__name__}: {error}") from error
+    except _USERS_FAULT as error:
+        raise ScenarioError(f"{path} cannot be loaded{_why(error)}") from error
     if "scenario" not in module:
         raise ScenarioError(f"{path} has no function scenario(): copy scenarios/general/grid.py to see how one looks")
     for name in ("claims", "sweep"):
@@ -158,10 +159,12 @@ def _with(scenario: Scenario, workload: Mapping[str, Any], sources: tuple[str, .
     return dataclasses.replace(scenario, workload=stream, sources=scenario.sources if every is None else every)
 
 
-def _where(error: Exception) -> str:
-    """The line of the innermost frame, as far as there is one besides our own."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+def _why(error: BaseException) -> str:
+    """Where a script failed and with what: the line of the innermost frame, apart from our own and those of the interpreter."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)[1:] if not frame.filename.startswith("<frozen ")]
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    called = "sys.exit() was called, which a scenario must not do" if isinstance(error, SystemExit) else str(error)
+    return f"{where}: {type(error).__name__}: {called}"
 
 
 def _own_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:

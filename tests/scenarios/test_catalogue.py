@@ -1,5 +1,8 @@
 """Scenarios are found by name or file, and their keys are read by type."""
 
+import re
+from types import SimpleNamespace
+
 import pytest
 
 from scenarios import Scenario, ScenarioError, Workload, pulled
@@ -98,3 +101,35 @@ def test_a_scenario_that_fails_is_named_with_its_line(tmp_path):
     mine.write_text("def scenario(n: int = 0):\n    return 1 / n\n")
     with pytest.raises(ScenarioError, match=rf"scenario mine fails at {mine}:2: ZeroDivisionError"):
         find(str(mine)).build({})
+
+
+# A script that ends Castbed in each of its parts, always on line 2.
+_ENDS = {
+    "import": "import sys\nsys.exit(0)\ndef scenario(): ...\n",
+    "scenario": "import sys\ndef scenario(): sys.exit(0)\n",
+    "claims": "import sys\ndef claims(runs): sys.exit(0)\ndef scenario(): ...\n",
+    "sweep": "import sys\ndef sweep(runs): exit(0)\ndef scenario(): ...\n",
+}
+
+
+def play_all_of(script, text):
+    """Load a script, build its scenario and have it conclude from one run."""
+    script.write_text(text)
+    found = find(str(script))
+    run = SimpleNamespace(summary=SimpleNamespace(seed=1, label="basic"), label="basic")
+    for part in (lambda: found.conclude([run]), lambda: found.picture([run]), lambda: found.build({})):
+        part()
+
+
+@pytest.mark.parametrize("where", _ENDS)
+def test_a_scenario_that_calls_sys_exit_is_named_with_its_line(tmp_path, where):
+    """Castbed would otherwise end with the status that the script chose."""
+    mine = tmp_path / "mine.py"
+    with pytest.raises(ScenarioError, match=rf"{mine}:2: SystemExit: sys.exit\(\) was called"):
+        play_all_of(mine, _ENDS[where])
+
+
+@pytest.mark.parametrize("where", _ENDS)
+def test_ctrl_c_in_a_scenario_stays_ctrl_c(tmp_path, where):
+    with pytest.raises(KeyboardInterrupt):
+        play_all_of(tmp_path / "mine.py", re.sub(r"(sys\.)?exit\(0\)", "raise KeyboardInterrupt", _ENDS[where]))
