@@ -127,7 +127,9 @@ def is_made(task: Task) -> bool:
     """Whether a run is complete. One of another scenario or network, because a script has changed since, is refused."""
     if not (task.output / "run.json").exists():
         return False
-    if load_scenario(task.output / "scenario.json", files.load(task.output / "network.json")) != task.scenario:
+    made = load_scenario(task.output / "scenario.json", files.load(task.output / "network.json"))
+    # The protocol of a run is in its run.json, and which others its scenario has does not matter to it.
+    if dataclasses.replace(made, protocols=task.scenario.protocols) != task.scenario:
         raise CannotRun(
             f"{task.output} is a run of what {task.scenario_name} was before it changed: choose another directory with --out"
         )

@@ -1,12 +1,15 @@
 """Sweeps: every point of the grid, what is done stays done, and what cannot be made is kept and listed."""
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
+from scenarios import ScenarioError, catalogue
 from testbed.errors import CannotRun
-from testbed.running import sweep
+from testbed.running import simulated, sweep
+from testbed.running.tasks import make_output
 from tests.testbed.conftest import castbed, start_castbed
 
 SWEEP = ("sweep", "clusters", "--over", "protocol=best-effort,basic", "--over", "k=2,3", "--repeat", "2", "--on", "simulator")
@@ -69,6 +72,37 @@ def test_a_run_that_breaks_off_leaves_nothing_that_looks_complete(tmp_path):
 
     assert sweep.make(task, breaks_off) == "the machine is on fire"
     assert made(tmp_path) == {}
+
+
+def shortest(scenario, out):
+    """A sweep of a scenario with as few broadcasts as it admits."""
+    asked = {"scenario": scenario, "axes": {"settle": ("1ms", "2ms")}}
+    try:
+        return sweep.tasks(plan(**asked, fixed=("messages=1",)), out)
+    except ScenarioError:
+        # Each of its broadcasts has its own time.
+        return sweep.tasks(plan(**asked), out)
+
+
+@pytest.mark.parametrize("scenario", catalogue.names())
+def test_every_scenario_can_be_swept_and_what_was_made_counts_as_made(scenario, tmp_path):
+    """One run is simulated; of the others only what is asked of them is written, as that is what they are known by."""
+    first, *others = shortest(scenario, tmp_path)
+    assert others
+    assert not sweep.is_made(first)
+    assert sweep.make(first, lambda inside: simulated.run(inside, lambda *_: None)) == ""
+    for task in others:
+        make_output(task)
+        (task.output / "run.json").touch()
+    assert all(sweep.is_made(task) for task in (first, *others))
+
+
+def test_a_run_of_what_a_scenario_was_before_it_changed_is_refused(tmp_path):
+    (task,) = sweep.tasks(plan(axes={"settle": ("1ms",)}, protocols=("basic",)), tmp_path)
+    sweep.make(task, lambda inside: simulated.run(inside, lambda *_: None))
+    changed = dataclasses.replace(task, scenario=dataclasses.replace(task.scenario, sources=("h2",)))
+    with pytest.raises(CannotRun, match="before it changed"):
+        sweep.is_made(changed)
 
 
 def test_a_sweep_that_is_killed_goes_on_without_repeating_what_was_done(tmp_path):
