@@ -2,7 +2,8 @@
 
 A scenario is a Python file whose docstring says what it shows, with a function `scenario` whose parameters are the keys that
 `--set key=value` may give. A parameter's type says how its text is read; `**expensive` admits the properties of expensive links.
-The keys of the workload (messages, interval, arrivals, ...) and its `sources` (`all`, or `h1,h2`) can be set for every scenario.
+The keys of the workload (messages, interval, arrivals, ...), its `sources` (`all`, or `h1,h2`) and `groups` (`scenarios.groups` says how
+they are written) can be set for every scenario.
 
 `scenario` returns a Scenario, to be run with each of its protocols, or several Variants, each a run of its own. The file may also have
 functions that look at the runs afterwards: `claims(runs)` gives a Claim for each thing that was to be shown, and `sweep(runs)` a Sweep,
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
+from scenarios.groups import GroupError, read_groups
 from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
 from topologies.properties import PROPERTIES
@@ -45,20 +47,20 @@ class Definition:
     def keys(self) -> dict[str, Callable[[str], Any]]:
         """The keys that can be set, and how the text of each is read."""
         own = _own_keys(self.function)
-        return own | _link_keys(self.function) | WORKLOAD_KEYS | (SOURCES if "sources" not in own else {})
+        others = _link_keys(self.function) | WORKLOAD_KEYS | STREAM_KEYS
+        return own | {key: read for key, read in others.items() if key not in own}
 
     def build(self, settings: Mapping[str, str]) -> tuple[Variant, ...]:
         """The runs of the scenario with these keys set."""
         values = {key: self._read(key, text) for key, text in settings.items()}
         workload = {key: values.pop(key) for key in WORKLOAD_KEYS if key in values}
-        sources = None if "sources" in _own_keys(self.function) else values.pop("sources", None)
+        own = _own_keys(self.function)
+        more = {key: values.pop(key) for key in STREAM_KEYS if key in values and key not in own}
         arguments = {PROPERTIES[key].field if key in _link_keys(self.function) else key: value for key, value in values.items()}
         try:
             variants = tuple(_variants(self.function(**arguments)))
-            return tuple(
-                dataclasses.replace(variant, scenario=_with(variant.scenario, workload, sources)) for variant in variants
-            )
-        except (ScenarioError, NetworkError) as error:
+            return tuple(dataclasses.replace(variant, scenario=_with(variant.scenario, workload, **more)) for variant in variants)
+        except (ScenarioError, NetworkError, GroupError) as error:
             raise ScenarioError(f"scenario {self.name}: {error}") from None
         except _USERS_FAULT as error:
             raise ScenarioError(f"scenario {self.name} fails{_why(error)}") from error
@@ -150,13 +152,17 @@ def _variants(result: Any) -> Iterable[Variant]:
     return result
 
 
-def _with(scenario: Scenario, workload: Mapping[str, Any], sources: tuple[str, ...] | None) -> Scenario:
-    useless = [key for key in workload if key != "settle"] + ["sources"] * (sources is not None)
+def _with(scenario: Scenario, workload: Mapping[str, Any], sources: str = "", groups: str = "") -> Scenario:
+    useless = [key for key in workload if key != "settle"] + ["sources"] * bool(sources)
     if scenario.script is not None and useless:
         raise ScenarioError(f"{useless[0]} cannot be set: each of its broadcasts has its own source, time and size")
-    every = scenario.network.hosts if sources == ("all",) else sources
-    stream = dataclasses.replace(scenario.workload, **workload)
-    return dataclasses.replace(scenario, workload=stream, sources=scenario.sources if every is None else every)
+    hosts = scenario.network.hosts
+    return dataclasses.replace(
+        scenario,
+        workload=dataclasses.replace(scenario.workload, **workload),
+        sources=(hosts if sources == "all" else tuple(sources.split(","))) if sources else scenario.sources,
+        groups=read_groups(groups, hosts) if groups else scenario.groups,
+    )
 
 
 def _why(error: BaseException) -> str:
@@ -200,5 +206,5 @@ def _number(text: str) -> float:
 
 
 _PLAIN: dict[Any, Callable[[str], Any]] = {int: _whole, float: _number, Arrivals: str}
-SOURCES: dict[str, Callable[[str], Any]] = {"sources": lambda text: tuple(text.split(","))}
+STREAM_KEYS: dict[str, Callable[[str], Any]] = {"sources": str, "groups": str}
 WORKLOAD_KEYS = {name: _reader(hint) for name, hint in typing.get_type_hints(Workload, include_extras=True).items()}

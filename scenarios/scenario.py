@@ -8,11 +8,12 @@ from heapq import merge
 from itertools import accumulate, count, cycle, islice, repeat
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from scenarios.faults import AnyFault, Fault, FaultError, LinkDown, LinkUp, check, steps
+from scenarios.groups import EVERYBODY, Group, GroupError, check_groups, check_members
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
@@ -54,7 +55,7 @@ class Workload:
     """Milliseconds that the run goes on after the last broadcast or fault."""
     arrivals: Arrivals = "steady"
     """When broadcasts are made; random times follow from the run's seed."""
-    burst: int = 1
+    at_once: int = 1
     """Broadcasts that a source makes at the same moment. The gap after them is as many intervals long."""
 
     def __post_init__(self) -> None:
@@ -64,8 +65,8 @@ class Workload:
             raise ScenarioError("interval must be above zero")
         if self.arrivals not in get_args(Arrivals):
             raise ScenarioError(f"arrivals={self.arrivals}: choose from {', '.join(get_args(Arrivals))}")
-        if self.burst < 1:
-            raise ScenarioError(f"burst={self.burst}: there must be at least one broadcast at a time")
+        if self.at_once < 1:
+            raise ScenarioError(f"at_once={self.at_once}: there must be at least one broadcast at a time")
         _check_payload(self.payload)
 
 
@@ -77,11 +78,23 @@ class Broadcast:
     source: str
     payload: int = 256
     """Bytes of the message."""
+    to: str | tuple[str, ...] = EVERYBODY
+    """The name of a group, or the hosts that this message is for."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.at_ms < math.inf:
             raise ScenarioError(f"a broadcast of {self.source} at {self.at_ms:g} ms: give the milliseconds since the start")
         _check_payload(self.payload)
+
+
+class Sending(NamedTuple):
+    """A broadcast that is to be made in a run."""
+
+    at_ms: float
+    source: str
+    payload: bytes
+    to: str | tuple[str, ...]
+    """The name of a group, or hosts."""
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -107,6 +120,8 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     workload: Workload = Workload()
     script: tuple[Broadcast, ...] | None = None
+    groups: tuple[Group, ...] = ()
+    """Where there are groups, the messages of the workload go to each in turn, or to a random one where their times are random."""
 
     def __post_init__(self) -> None:
         scripted = tuple(dict.fromkeys(broadcast.source for broadcast in self.script or ()))
@@ -117,8 +132,22 @@ class Scenario:
                 raise ScenarioError(f"source {source!r} is not a host of network {self.network.name!r}")
         try:
             check(self.faults, self.network)
-        except FaultError as error:
+            check_groups(self.groups, self.network)
+            for broadcast in self.script or ():
+                self._check_destination(broadcast)
+        except (FaultError, GroupError) as error:
             raise ScenarioError(str(error)) from None
+
+    def _check_destination(self, broadcast: Broadcast) -> None:
+        if not isinstance(broadcast.to, str):
+            check_members(f"a broadcast of {broadcast.source}", broadcast.to, self.network)
+        elif broadcast.to not in (names := [EVERYBODY, *(group.name for group in self.groups)]):
+            raise GroupError(f"a broadcast of {broadcast.source} is to group {broadcast.to!r}: choose from {', '.join(names)}")
+
+    @property
+    def knows_groups(self) -> bool:
+        """Whether any message is not for everybody."""
+        return bool(self.groups) or any(broadcast.to != EVERYBODY for broadcast in self.script or ())
 
     @property
     def last_fault_ms(self) -> float:
@@ -128,22 +157,25 @@ class Scenario:
 
     def ends_ms(self, seed: int) -> float:
         """When the settling time after the last broadcast and the last fault is over, in a run with this seed."""
-        last_broadcast_ms = max((at_ms for at_ms, _, _ in self.broadcasts(seed)), default=0.0)
+        last_broadcast_ms = max((sending.at_ms for sending in self.broadcasts(seed)), default=0.0)
         return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
 
-    def broadcasts(self, seed: int) -> Iterator[tuple[float, str, bytes]]:
-        """Every broadcast of a run with this seed: its time in milliseconds, its source and its payload."""
+    def broadcasts(self, seed: int) -> Iterator[Sending]:
+        """Every broadcast of a run with this seed."""
         script = self.script if self.script is not None else islice(self._stream(seed), self.workload.messages)
         for number, broadcast in enumerate(script, start=1):
-            yield broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload)
+            yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), broadcast.to)
 
     def _stream(self, seed: int) -> Iterator[Broadcast]:
         """The broadcasts of the workload, without end, in the order of time."""
         random = Random(f"{seed}/workload")  # noqa: S311 - an experiment that can be repeated needs no secrets
+        workload, groups = self.workload, [group.name for group in self.groups] or [EVERYBODY]
+        draw = Random(f"{seed}/destinations")  # noqa: S311 - as above
+        chosen = cycle(groups) if workload.arrivals == "steady" else (draw.choice(groups) for _ in count())
         arrivals = {"steady": self._steady, "poisson": self._poisson, "poisson-per-host": self._poisson_per_host}
-        for at_ms, source in arrivals[self.workload.arrivals](self.workload.burst * self.workload.interval, random):
-            for _ in range(self.workload.burst):
-                yield Broadcast(at_ms=at_ms, source=source, payload=self.workload.payload)
+        for at_ms, source in arrivals[workload.arrivals](workload.at_once * workload.interval, random):
+            for to in islice(chosen, workload.at_once):
+                yield Broadcast(at_ms=at_ms, source=source, payload=workload.payload, to=to)
 
     def _steady(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
         return ((number * gap_ms, source) for number, source in enumerate(cycle(self.sources)))
@@ -193,6 +225,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     workload: Workload
     faults: tuple[AnyFault, ...]
     script: tuple[Broadcast, ...] | None
+    groups: tuple[Group, ...] = ()
 
 
 def dump(scenario: Scenario, path: Path) -> None:

@@ -63,9 +63,9 @@ def simulate(
     for host in world.hosts.values():
         host.start()
     _sample(world, round(sample_ms * NS_PER_MS))
-    for at_ms, source, payload in scenario.broadcasts(seed):
-        host = world.hosts[source]
-        world.after(round(at_ms * NS_PER_MS), host.do, host.broadcast, payload)
+    for sending in scenario.broadcasts(seed):
+        host = world.hosts[sending.source]
+        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload)
     world.run(round(scenario.ends_ms(seed) * NS_PER_MS))
     outcome.unfired = player.unfired
     if heal_for_ms:

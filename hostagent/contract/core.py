@@ -84,6 +84,8 @@ class Core(abc.ABC):
     """Kinds of trouble (see simulator/swarm.py) that the protocol does not claim to survive: after them only safety is looked at."""
     all_relay: ClassVar[bool] = False
     """Whether every host may send a message on to every other."""
+    knows_groups: ClassVar[bool] = False
+    """Whether a message may be for some of the hosts instead of everybody."""
     messages: ClassVar[tuple[type[Message], ...]]
     """The kinds of messages, in wire order."""
     Parameters: ClassVar[type[Parameters]] = Parameters

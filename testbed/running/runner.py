@@ -173,9 +173,9 @@ def _play(stage: Stage, progress: Progress) -> None:
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     broadcasts = list(scenario.broadcasts(stage.task.seed))
-    for number, (at_ms, source, payload) in enumerate(broadcasts, start=1):
+    for number, sending in enumerate(broadcasts, start=1):
         show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
-        timeline.append((at_ms, partial(_broadcast, stage.agents, source, payload, show)))
+        timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending.source, sending.payload, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
     for at_ms, action in timeline:

@@ -63,6 +63,10 @@ def _with_parameters(variant: Variant, parameters: Mapping[str, Any]) -> Variant
     together = {**variant.parameters, **parameters}
     core = PROTOCOLS[variant.protocol]
     _check_values(core, together)
+    if variant.scenario.knows_groups and not core.knows_groups:
+        able = [known.name for known in PROTOCOLS.values() if known.knows_groups]
+        remedy = f"choose from {', '.join(able)}" if able else "leave out the groups"
+        raise CannotRun(f"protocol {core.name} sends every message to everybody and knows no groups: {remedy}")
     try:
         core.check(msgspec.convert(together, core.Parameters, strict=False), variant.scenario.network.hosts)
     except ValueError as error:

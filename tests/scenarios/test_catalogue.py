@@ -60,7 +60,7 @@ def test_a_scenario_can_be_a_file_of_the_user(tmp_path):
         ("grid", {"messages": "0"}, "there must be at least one"),
         ("grid", {"interval": "0ms"}, "interval must be above zero"),
         ("grid", {"arrivals": "sometimes"}, "arrivals=sometimes: choose from steady, poisson, poisson-per-host"),
-        ("grid", {"burst": "0"}, "burst=0: there must be at least one broadcast at a time"),
+        ("grid", {"at_once": "0"}, "at_once=0: there must be at least one broadcast at a time"),
         ("grid", {"sources": "h1,h99"}, "source 'h99' is not a host"),
         ("grid", {"payload": "5000"}, "a message has 0 to 1200 bytes"),
         ("grid", {"pull": "s1"}, "does not name a link"),

@@ -16,7 +16,7 @@ MANY = 4000
 
 def made(seed=1, sources=NETWORK.hosts, **workload) -> list[tuple[float, str]]:
     scenario = Scenario(network=NETWORK, sources=sources, workload=Workload(**workload))
-    return [(at_ms, source) for at_ms, source, _ in scenario.broadcasts(seed)]
+    return [(at_ms, source) for at_ms, source, _, _ in scenario.broadcasts(seed)]
 
 
 def test_a_steady_stream_has_equal_intervals_and_its_sources_take_turns():
@@ -24,7 +24,7 @@ def test_a_steady_stream_has_equal_intervals_and_its_sources_take_turns():
 
 
 def test_a_burst_is_made_at_one_moment_by_one_source_and_the_mean_rate_stays():
-    assert made(messages=5, interval=20.0, burst=2) == [(0, "h1"), (0, "h1"), (40, "h2"), (40, "h2"), (80, "h3")]
+    assert made(messages=5, interval=20.0, at_once=2) == [(0, "h1"), (0, "h1"), (40, "h2"), (40, "h2"), (80, "h3")]
 
 
 def test_random_times_of_the_whole_system_have_exponential_gaps_and_random_sources():
@@ -54,7 +54,7 @@ def test_random_times_follow_from_the_seed(arrivals):
 
 def test_a_run_ends_after_the_last_random_broadcast_has_settled():
     scenario = Scenario(network=NETWORK, workload=Workload(arrivals="poisson", settle=500.0))
-    assert scenario.ends_ms(7) == max(at_ms for at_ms, _, _ in scenario.broadcasts(7)) + 500.0
+    assert scenario.ends_ms(7) == max(sending.at_ms for sending in scenario.broadcasts(7)) + 500.0
 
 
 def test_sources_can_be_set_for_every_scenario():

@@ -1,0 +1,85 @@
+"""Groups of hosts that messages go to: named, overlapping, numbered from 1 in the order in which a scenario lists them; 0 is everybody.
+
+As text, for `--set groups=...`: `alpha:h1,h2,h3;beta:h2,h4`, or `random:groups=10,size=4,seed=7` for groups drawn among all hosts.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from topologies import Network
+from topologies.network import MOST_GROUPS
+
+EVERYBODY = "everybody"
+"""The name of group 0, which every scenario has."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_RANDOM = ("groups", "size", "seed")
+
+
+class GroupError(ValueError):
+    """Groups that make no sense on this network; the message says why and what to change."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Hosts to which a message can be sent together."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+def check_groups(groups: Sequence[Group], network: Network) -> None:
+    """Refuse groups that cannot be."""
+    if len(groups) > MOST_GROUPS:
+        raise GroupError(f"{len(groups)} groups are too many: there are addresses for {MOST_GROUPS}")
+    for name, times in Counter(group.name for group in groups).items():
+        if times > 1:
+            raise GroupError(f"group {name!r} is named twice: give each group a name of its own")
+        if name == EVERYBODY or not _NAME.fullmatch(name):
+            raise GroupError(
+                f"a group cannot be called {name!r}: use up to 32 letters, digits, - and _, and not {EVERYBODY!r}, which is every host"
+            )
+    for group in groups:
+        check_members(f"group {group.name!r}", group.members, network)
+
+
+def check_members(what: str, members: Iterable[str], network: Network) -> None:
+    """Refuse nobody, hosts that are not there, and hosts that are named twice."""
+    if not members:
+        raise GroupError(f"{what} is empty: name at least one host")
+    for host, times in Counter(members).items():
+        if not network.is_host(host):
+            raise GroupError(f"{what} names {host!r}, which is not a host of network {network.name!r}")
+        if times > 1:
+            raise GroupError(f"{what} names {host} twice")
+
+
+def read_groups(text: str, hosts: Sequence[str]) -> tuple[Group, ...]:
+    """Groups as users write them."""
+    if text.startswith("random:"):
+        number, size, seed = _read_random(text)
+        return random_groups(hosts, number, size, seed)
+    pairs = [part.partition(":") for part in text.split(";")]
+    if not all(colon for _, colon, _ in pairs):
+        raise GroupError(f"groups={text}: write NAME:HOST,HOST;NAME:HOST,HOST or random:groups=10,size=4,seed=7")
+    return tuple(Group(name, tuple(filter(None, members.split(",")))) for name, _, members in pairs)
+
+
+def _read_random(text: str) -> tuple[int, int, int]:
+    words = dict(word.partition("=")[::2] for word in text.removeprefix("random:").split(","))
+    if not {"groups", "size"} <= words.keys() <= {*_RANDOM} or not all(value.isdecimal() for value in words.values()):
+        raise GroupError(f"groups={text}: write random:groups=10,size=4,seed=7, with whole numbers")
+    return int(words["groups"]), int(words["size"]), int(words.get("seed", "1"))
+
+
+def random_groups(hosts: Sequence[str], number: int, size: int, seed: int) -> tuple[Group, ...]:
+    """So many groups g1, g2, ... of so many hosts each, drawn without regard to each other; members are in the order of hosts."""
+    if not 1 <= size <= len(hosts):
+        raise GroupError(f"random groups of {size} hosts: there are {len(hosts)} hosts, and a group has at least one")
+    random = Random(f"{seed}/groups")  # noqa: S311 - an experiment that can be repeated needs no secrets
+    return tuple(
+        Group(f"g{group}", tuple(hosts[place] for place in sorted(random.sample(range(len(hosts)), size))))
+        for group in range(1, number + 1)
+    )
