@@ -129,7 +129,7 @@ def main(parser: argparse.ArgumentParser, measure: Callable[[argparse.Namespace]
         errors.print(f"{parser.prog}: {error}", soft_wrap=True, markup=False)
         return COULD_NOT_RUN
     except KeyboardInterrupt:
-        errors.print(f"{parser.prog}: interrupted; everything that was made is unmade", soft_wrap=True, markup=False)
+        errors.print(f"{parser.prog}: interrupted; nothing is left running", soft_wrap=True, markup=False)
         return INTERRUPTED
     result.show(as_json=arguments.json)
     return result.status

@@ -262,7 +262,7 @@ def main(words: Sequence[str] | None = None) -> int:
         errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
         return UNKNOWN
     except KeyboardInterrupt:
-        errors.print("castbed: interrupted; everything that was made is unmade", soft_wrap=True)
+        errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
         return INTERRUPTED
     return status
 

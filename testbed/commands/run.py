@@ -1,7 +1,6 @@
 """run, demo, replay and analyse: from a scenario to figures. Every function returns the exit status."""
 
 import dataclasses
-import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from testbed.network.emulation import refuse_impossible
 from testbed.running import faults, runner, simulated
 from testbed.running.background import SparkStart
 from testbed.running.settings import choose, split_settings
-from testbed.running.tasks import Task
+from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
 
@@ -110,15 +109,17 @@ def new_results(name: str) -> Path:
 
 def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace) -> int:
     status, spark = HOLDS, None
-    if engine == "simulator":
-        spark = _in_virtual_time(tasks, out, arguments.spark_master)
-    elif arguments.vm_words is not None:
-        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master)
-    else:
-        spark = _on_mininet(tasks, out, arguments.spark_master)
-    if spark is None:
-        return status
-    return analyse_runs([task.output for task in tasks], spark, out, definition, as_json=arguments.json)
+    outputs = [task.output for task in tasks]
+    with kept_runs_told(outputs, out):
+        if engine == "simulator":
+            spark = _in_virtual_time(tasks, out, arguments.spark_master)
+        elif arguments.vm_words is not None:
+            status, spark = in_guest(arguments.vm_words, outputs, out, arguments.spark_master)
+        else:
+            spark = _on_mininet(tasks, out, arguments.spark_master)
+        if spark is None:
+            return status
+        return analyse_runs(outputs, spark, out, definition, as_json=arguments.json)
 
 
 def _on_mininet(tasks: Sequence[Task], out: Path, master: str) -> SparkStart | None:
@@ -130,17 +131,19 @@ def _on_mininet(tasks: Sequence[Task], out: Path, master: str) -> SparkStart | N
     errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
     spark = None if vm.is_guest() else SparkStart(master)
     before_traffic = spark.wait if spark else vm.wait_for_host
-    with removed_on_failure(out):
-        for task in tasks:
-            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-                runner.run(task, machine, show, before_traffic)
+    for task in tasks:
+        with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
+            runner.run(task, machine, show, before_traffic)
     return spark
 
 
-def in_guest(words: Sequence[str], out: Path, master: str, *, reads: bool = False) -> tuple[int, SparkStart | None]:
+def in_guest(
+    words: Sequence[str], outputs: Sequence[Path], out: Path, master: str, *, reads: bool = False
+) -> tuple[int, SparkStart | None]:
     """Measure in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
     spark = SparkStart(master)
-    with removed_on_failure(out):
+    # A guest that is killed removes nothing itself.
+    with unfinished_removed(*outputs):
         status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
     return status, spark if status == HOLDS else None
 
@@ -149,10 +152,9 @@ def _in_virtual_time(tasks: Sequence[Task], out: Path, master: str) -> SparkStar
     doctor.require(out, mininet=False)
     errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
     spark = SparkStart(master)
-    with removed_on_failure(out):
-        for task in tasks:
-            with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-                simulated.run(task, show)
+    for task in tasks:
+        with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
+            simulated.run(task, show)
     return spark
 
 
@@ -241,15 +243,13 @@ def _directories(directory: Path, repeat: int) -> list[Path]:
 
 
 @contextmanager
-def removed_on_failure(out: Path) -> Iterator[None]:
-    """A run that does not finish leaves no half of a result; what was there before stays."""
-    before = set(out.iterdir()) if out.is_dir() else None
+def kept_runs_told(outputs: Sequence[Path], out: Path, remedy: str = "analyse them with ./castbed analyse {}") -> Iterator[None]:
+    """If the body fails or is interrupted, say how many of its runs are finished, where they are and what to do with them."""
+    before = set(filter(is_finished, outputs))
     try:
         yield
     except BaseException:
-        for path in out.iterdir() if out.is_dir() else ():
-            if before is None or path not in before:
-                shutil.rmtree(path)
-        if before is None and out.is_dir():
-            out.rmdir()
+        if kept := sum(is_finished(output) for output in outputs if output not in before):
+            told = f"castbed: {kept} of {len(outputs)} runs are finished and kept in {out}; {remedy.format(out)}"
+            errors.print(told, soft_wrap=True, markup=False)
         raise

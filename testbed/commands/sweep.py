@@ -10,6 +10,7 @@ from analysis.figures.comparison import compared
 from analysis.figures.repeats import grouped
 from scenarios import catalogue
 from testbed.commands.compare import draw, measured, tell
+from testbed.commands.run import kept_runs_told
 from testbed.errors import CannotRun
 from testbed.network import doctor
 from testbed.network.emulation import refuse_impossible
@@ -40,7 +41,8 @@ def command(arguments: Namespace) -> int:
     left = [task for task in tasks if not sweep.is_made(task)]
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
     spark = SparkStart(arguments.spark_master)
-    failed = _simulate(left, spark, out) if arguments.on == "simulator" else _emulate(left, spark, machine, out)
+    with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
+        failed = _simulate(left, spark, out) if arguments.on == "simulator" else _emulate(left, spark, machine, out)
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first would have been {failed[0].run}: {failed[0].reason}")

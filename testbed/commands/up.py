@@ -10,7 +10,7 @@ from typing import NoReturn, Self
 
 from scenarios import Scenario, Variant, Workload
 from scenarios.scenario import dump as dump_scenario
-from testbed.commands.run import analyse_runs, in_guest, new_results, removed_on_failure
+from testbed.commands.run import analyse_runs, in_guest, kept_runs_told, new_results
 from testbed.errors import CannotRun
 from testbed.live import remote
 from testbed.live.session import Live
@@ -44,19 +44,18 @@ def up(arguments: Namespace) -> int:
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
         *(variant.label, arguments.pack),
     )
-    if arguments.vm_words is not None:
-        status, spark = in_guest(arguments.vm_words, out, arguments.spark_master, reads=True)
-        return analyse_runs([task.output], spark, out, as_json=arguments.json) if spark else status
-    machine = doctor.require(out)
-    refuse_impossible(scenario.network, machine)
-    errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
-    with removed_on_failure(out), _ended_from_outside():
-        shown = _Pausable(name)
-        with shown:
+    with kept_runs_told([task.output], out):
+        if arguments.vm_words is not None:
+            status, spark = in_guest(arguments.vm_words, [task.output], out, arguments.spark_master, reads=True)
+            return analyse_runs([task.output], spark, out, as_json=arguments.json) if spark else status
+        machine = doctor.require(out)
+        refuse_impossible(scenario.network, machine)
+        errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
+        with _ended_from_outside(), _Pausable(name) as shown:
             runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
-    if vm.is_guest():
-        return HOLDS
-    return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
+        if vm.is_guest():
+            return HOLDS
+        return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
 
 
 def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable") -> None:

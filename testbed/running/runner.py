@@ -25,7 +25,7 @@ from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.captures import Captures
 from testbed.running.faults import Injector
-from testbed.running.tasks import Task, described, make_output, never_fired, versions, write_record
+from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
 
 # Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
@@ -90,7 +90,20 @@ def run(
 
     `before_traffic` is called when the network is ready and still silent. `play` is what happens then, if not what the scenario says.
     """
-    make_output(task)
+    with result_directory(task):
+        setting, measured = _on_network(task, machine, progress, before_traffic, play or _play)
+        (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
+        write_record(_record(task, machine, setting, measured), task.output)
+
+
+def _on_network(
+    task: Task,
+    machine: Machine,
+    progress: Progress,
+    before_traffic: Callable[[], None],
+    play: Callable[[Stage, Progress], None],
+) -> tuple[Setting, "_Measured"]:
+    """Make the network, play on it and unmake it."""
     network = task.scenario.network
     with record.claim() as private, ExitStack() as stack:
         emulation = stack.enter_context(emulate(network, machine, private, task.output / "controller.jsonl", progress))
@@ -104,9 +117,8 @@ def run(
         stack.callback(agents.kill)
         injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
         stage = Stage(task, machine, emulation, captures, agents, injector)
-        measured = _measure(stage, drops_before, play or _play, progress)
-    (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
-    write_record(_record(task, machine, setting, measured), task.output)
+        measured = _measure(stage, drops_before, play, progress)
+    return setting, measured
 
 
 @dataclass(frozen=True)

@@ -7,31 +7,31 @@ from hostagent.protocols import PROTOCOLS
 from runfiles.format import RunRecord
 from simulator.engine import simulate
 from simulator.results import write
-from testbed.running.tasks import Task, described, make_output, never_fired, versions, write_record
+from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
 
 
 def run(task: Task, progress: Progress) -> None:
     """Simulate a task and leave its result directory."""
-    make_output(task)
-    core = PROTOCOLS[task.protocol]
-    progress("simulating")
-    parameters = msgspec.convert(task.parameters, core.Parameters)
-    outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
-    progress("writing what happened")
-    drops = write(outcome, task.output)
-    record = RunRecord(
-        **described(task),
-        engine="simulator",
-        run=0,
-        udp_port=PORT,
-        started_ns=0,
-        ended_ns=outcome.ended_ns,
-        versions=versions(),
-        datapath="virtual time",
-        shaping="virtual time",
-        captures=(),
-        link_drops=drops,
-        problems=tuple(never_fired(outcome.unfired)),
-    )
-    write_record(record, task.output)
+    with result_directory(task):
+        core = PROTOCOLS[task.protocol]
+        progress("simulating")
+        parameters = msgspec.convert(task.parameters, core.Parameters)
+        outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
+        progress("writing what happened")
+        drops = write(outcome, task.output)
+        record = RunRecord(
+            **described(task),
+            engine="simulator",
+            run=0,
+            udp_port=PORT,
+            started_ns=0,
+            ended_ns=outcome.ended_ns,
+            versions=versions(),
+            datapath="virtual time",
+            shaping="virtual time",
+            captures=(),
+            link_drops=drops,
+            problems=tuple(never_fired(outcome.unfired)),
+        )
+        write_record(record, task.output)

@@ -21,7 +21,7 @@ from scenarios.scenario import load as load_scenario
 from testbed.errors import CannotRun
 from testbed.running import simulated
 from testbed.running.settings import choose, split_settings
-from testbed.running.tasks import Task
+from testbed.running.tasks import Task, is_finished
 from topologies import NetworkError, files
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _planned(path: Path) -> SweepPlan:
 
 def is_made(task: Task) -> bool:
     """Whether a run is complete. One of another scenario or network, because a script has changed since, is refused."""
-    if not (task.output / "run.json").exists():
+    if not is_finished(task.output):
         return False
     made = load_scenario(task.output / "scenario.json", files.load(task.output / "network.json"))
     # The protocol of a run is in its run.json, and which others its scenario has does not matter to it.

@@ -1,7 +1,9 @@
 """A task, what its result directory holds before anything runs, and what every engine writes into the record of a run."""
 
 import platform
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -36,8 +38,15 @@ class Task:
     pack_ms: float | None = 0.0
 
 
-def make_output(task: Task) -> None:
-    """Make the result directory of a task, with what is asked in it."""
+@contextmanager
+def result_directory(task: Task) -> Iterator[None]:
+    """Make the result directory of a task, with what is asked in it, for the body to fill; the directory of a run that fails goes."""
+    with unfinished_removed(task.output):
+        _make(task)
+        yield
+
+
+def _make(task: Task) -> None:
     try:
         task.output.mkdir(parents=True)
         (task.output / "events").mkdir()
@@ -47,6 +56,33 @@ def make_output(task: Task) -> None:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
     files.dump(task.scenario.network, task.output / "network.json")
     dump_scenario(task.scenario, task.output / "scenario.json")
+
+
+@contextmanager
+def unfinished_removed(*outputs: Path) -> Iterator[None]:
+    """If the body fails, remove those of these result directories that it made and did not finish. Everything else stays."""
+    new = [(output, first_missing(output)) for output in outputs if not output.exists()]
+    try:
+        yield
+    except BaseException:
+        for output, highest in new:
+            if not is_finished(output):
+                shutil.rmtree(output, ignore_errors=True)
+                # Directories above it that were made for it alone.
+                for above in output.parents[: len(output.parents) - len(highest.parents)]:
+                    with suppress(OSError):
+                        above.rmdir()
+        raise
+
+
+def first_missing(path: Path) -> Path:
+    """The highest directory that would have to be made for a path; the path itself if all those above it exist."""
+    return next((above for above in reversed(path.parents) if not above.exists()), path)
+
+
+def is_finished(output: Path) -> bool:
+    """Whether a run was made to its end."""
+    return (output / "run.json").exists()
 
 
 def write_record(run_record: RunRecord, output: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scenarios import ScenarioError, catalogue
 from testbed.errors import CannotRun
 from testbed.running import simulated, sweep
-from testbed.running.tasks import make_output
+from testbed.running.tasks import result_directory
 from tests.testbed.conftest import castbed, start_castbed
 
 SWEEP = ("sweep", "clusters", "--over", "protocol=best-effort,basic", "--over", "k=2,3", "--repeat", "2", "--on", "simulator")
@@ -92,8 +92,8 @@ def test_every_scenario_can_be_swept_and_what_was_made_counts_as_made(scenario, 
     assert not sweep.is_made(first)
     assert sweep.make(first, lambda inside: simulated.run(inside, lambda *_: None)) == ""
     for task in others:
-        make_output(task)
-        (task.output / "run.json").touch()
+        with result_directory(task):
+            (task.output / "run.json").touch()
     assert all(sweep.is_made(task) for task in (first, *others))
 
 

@@ -90,7 +90,7 @@ def test_an_interrupted_command_ends_as_it_would_here(tmp_path):
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     assert process.returncode == 130
-    assert said.splitlines()[-1] == "castbed: interrupted; everything that was made is unmade"
+    assert said.splitlines()[-1] == "castbed: interrupted; nothing is left running"
     await_death(started)
     assert not (tmp_path / "out").exists()
 
