@@ -117,9 +117,16 @@ def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool)
     """That a run keeps a guarantee, or that it does not: then the figure is the counterexample."""
     finding = run.finding(guarantee)
     text = f"{run.label}: {guarantee} {'holds' if expected else 'is violated'}"
+    if finding.verdict is Verdict.NOT_TESTED:
+        return Claim(number, text, None, f"not tested: {finding.reason}")
     if finding.verdict is Verdict.UNKNOWN:
         return Claim(number, text, None, finding.reason)
-    return Claim(number, text, (finding.verdict is Verdict.HOLDS) == expected, finding.reason or "no counterexample")
+    return Claim(
+        number,
+        text,
+        (finding.verdict is Verdict.HOLDS) == expected,
+        finding.reason or f"no counterexample in {finding.cases} cases",
+    )
 
 
 def write_claims(claims: Sequence[Claim], directory: Path) -> None:

@@ -72,6 +72,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...]
     seeds: tuple[int, ...]
     verdicts: dict[str, int]
+    not_tested: dict[str, int]
+    """Promises that were not tested, and in how many of the runs."""
     balanced: bool
     """Whether the books of every run balance."""
     estimates: dict[str, Estimate]
@@ -138,6 +140,7 @@ def _compared(group: Group) -> Compared:
         runs=tuple(str(run.directory) for run in group.runs),
         seeds=tuple(summary.seed for summary in group.summaries),
         verdicts=dict(Counter(str(summary.verdict) for summary in group.summaries)),
+        not_tested=dict(Counter(str(promise) for summary in group.summaries for promise in summary.not_tested)),
         balanced=all(summary.balanced for summary in group.summaries),
         estimates={figure: estimate(known, MEASURES[figure].most) for figure, known in values.items()},
         values=values,

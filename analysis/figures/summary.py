@@ -72,6 +72,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...]
     verdict: Verdict
     verdict_reasons: tuple[str, ...]
+    not_tested: tuple[Guarantee, ...] = ()
+    """Promises that this run did not test; the verdict is about the others."""
     checks: dict[Guarantee, Finding]
     books: Books
     captures: tuple[CaptureReport, ...]
@@ -126,6 +128,7 @@ def summarise(
         differences=books.differences,
         verdict=judgement.verdict,
         verdict_reasons=judgement.reasons,
+        not_tested=judgement.not_tested,
         checks=judgement.findings,
         books=books,
         captures=tuple(sorted(reports, key=lambda report: report.file)),

@@ -1,8 +1,7 @@
 """What a checker says: a verdict, why, and the events that show it."""
 
 import enum
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,11 +10,15 @@ from hostagent.contract.promises import Guarantee
 
 
 class Verdict(enum.StrEnum):
-    """What a run says of a promise."""
+    """What a run says of a promise, or all promises together of a run."""
 
     HOLDS = "holds"
+    """Every case that was judged kept the promise, and there was at least one."""
     VIOLATED = "violated"
     UNKNOWN = "unknown"
+    """Something is missing, or was not over when the run ended, so that nobody can tell."""
+    NOT_TESTED = "not tested"
+    """In this run there was no case in which the promise asks for anything."""
 
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,33 +40,39 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Verdict
     reason: str = ""
     events: tuple[Witness, ...] = ()
+    cases: int | None = None
+    """How many cases the checker judged, the one that breaks the promise included; None in summaries from before they were counted."""
 
 
-HOLDS: Final = Finding(Verdict.HOLDS)
 Shown = BroadcastEvent | Delivery | Sample | ParentChange | Witness
 """What can show that a promise is broken."""
 
 
-def violated(reason: str, *events: Shown) -> Finding:
+def violated(cases: int, reason: str, *events: Shown) -> Finding:
     """A broken promise and the events that show it."""
-    return Finding(Verdict.VIOLATED, reason, tuple(map(witness, events)))
+    return Finding(Verdict.VIOLATED, reason, tuple(map(witness, events)), cases)
 
 
-def unknown(reason: str) -> Finding:
-    """Nothing can be said, and why."""
-    return Finding(Verdict.UNKNOWN, reason)
+def unknown(reason: str, cases: int = 0) -> Finding:
+    """Nothing can be said, and why; so many cases were judged and kept the promise."""
+    return Finding(Verdict.UNKNOWN, reason, cases=cases)
 
 
-def holds_unless_damaged(history: History) -> Finding:
-    """No violation was found; whether that means anything."""
-    return unknown(history.damage[0]) if history.damage else HOLDS
+def not_tested(reason: str) -> Finding:
+    """There was no case to judge, and why."""
+    return Finding(Verdict.NOT_TESTED, reason, cases=0)
 
 
-def nothing_to_judge(history: History) -> Finding | None:
-    """A history in which nothing happened says nothing of any promise."""
-    if history.broadcasts or history.deliveries:
-        return None
-    return unknown(history.damage[0] if history.damage else "no message was broadcast")
+def cannot_judge(history: History) -> Finding | None:
+    """A damaged history says nothing of what is not in it, and one in which nothing happened says nothing of any promise."""
+    if history.damage:
+        return unknown(history.damage[0])
+    return None if history.broadcasts or history.deliveries else not_tested("no message was broadcast")
+
+
+def kept(history: History, cases: int, none: str) -> Finding:
+    """All of these cases keep the promise; `none` says why there are none, where there are none."""
+    return cannot_judge(history) or (Finding(Verdict.HOLDS, cases=cases) if cases else not_tested(none))
 
 
 def witness(event: Shown) -> Witness:
@@ -98,13 +107,21 @@ class Clock:
         return f"{(at_ns - self._start_ns) / 1e9:.3f} s"
 
 
-def conclude(findings: Mapping[Guarantee, Finding], doubts: Iterable[str]) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict on a run: violated if any promise is; unknown if any is, or if there is doubt about what was measured.
+def conclude(findings: Mapping[Guarantee, Finding], doubts: Sequence[str]) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict on a run, and the reasons for it.
 
-    A counterexample stands, whatever else is in doubt, but the doubts are told with it: it may be the network's doing.
+    Violated if any promise is; else unknown if any is, or if there is doubt about what was measured; else it holds if one promise was
+    tested, whatever others were not; else nothing was tested. A counterexample stands, whatever else is in doubt, but the doubts are told
+    with it: it may be the network's doing.
     """
-    broken = tuple(finding.reason for finding in findings.values() if finding.verdict is Verdict.VIOLATED)
-    if broken:
-        return Verdict.VIOLATED, tuple(dict.fromkeys((*broken, *doubts)))
-    open_questions = (*(finding.reason for finding in findings.values() if finding.verdict is Verdict.UNKNOWN), *doubts)
-    return (Verdict.UNKNOWN, tuple(dict.fromkeys(open_questions))) if open_questions else (Verdict.HOLDS, ())
+    reasons: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+    for finding in findings.values():
+        reasons[finding.verdict].append(finding.reason)
+    reasons[Verdict.UNKNOWN] += doubts
+    if reasons[Verdict.VIOLATED]:
+        return Verdict.VIOLATED, tuple(dict.fromkeys((*reasons[Verdict.VIOLATED], *doubts)))
+    if reasons[Verdict.UNKNOWN]:
+        return Verdict.UNKNOWN, tuple(dict.fromkeys(reasons[Verdict.UNKNOWN]))
+    if reasons[Verdict.HOLDS]:
+        return Verdict.HOLDS, ()
+    return Verdict.NOT_TESTED, tuple(dict.fromkeys(reasons[Verdict.NOT_TESTED])) or ("nothing is promised",)

@@ -52,18 +52,23 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a run, the finding for each promise, and the reasons that decided it."""
+    """The verdict on a run, the finding for each promise, the reasons that decided it, and the promises that nothing tested."""
 
     verdict: Verdict
     findings: dict[Guarantee, Finding]
     reasons: tuple[str, ...] = ()
+    not_tested: tuple[Guarantee, ...] = ()
     relative_reliability: float | None = None
 
 
 def judge(history: History, promise: Promise, connectivity: Connectivity, doubts: Iterable[str] = ()) -> Judgement:
     """Hold a run to what its protocol promises, and to nothing else. `doubts` are what else keeps the run from being believed."""
     findings = {guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees}
-    silent = () if history.broadcasts or history.damage else ("no message was broadcast",)
-    verdict, reasons = conclude(findings, (*history.damage, *silent, *doubts))
-    reliability = relative_reliability(history, promise, connectivity)
-    return Judgement(verdict=verdict, findings=findings, reasons=reasons, relative_reliability=reliability)
+    verdict, reasons = conclude(findings, (*history.damage, *doubts))
+    return Judgement(
+        verdict=verdict,
+        findings=findings,
+        reasons=reasons,
+        not_tested=tuple(guarantee for guarantee, finding in findings.items() if finding.verdict is Verdict.NOT_TESTED),
+        relative_reliability=relative_reliability(history, promise, connectivity),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from analysis.judging.connectivity import Connectivity, Reach
-from analysis.judging.findings import HOLDS, Clock, Finding, Witness, name, unknown, violated
+from analysis.judging.findings import Clock, Finding, Witness, kept, name, unknown, violated
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
 
 Deliverers = dict[str, Delivery]
@@ -27,9 +27,12 @@ def deliverers(history: History) -> dict[MessageId, Deliverers]:
 
 
 def settle(
-    history: History, connectivity: Connectivity, delivered: dict[MessageId, Deliverers], debts: Iterable[Debt]
+    history: History, connectivity: Connectivity, delivered: dict[MessageId, Deliverers], debts: Iterable[Debt], paid: int
 ) -> Finding:
-    """Hold correct hosts to what is due: the first debt that was not paid, or else the first that could not be paid in time."""
+    """Hold correct hosts to what is due: the first debt that was not paid, or else the first that could not be paid in time.
+
+    A case is a message at a correct host: `paid` counts those that were delivered.
+    """
     open_question: Finding | None = None
     time = Clock(history)
     for cause, reach in debts:
@@ -38,19 +41,20 @@ def settle(
             if host in has or host not in connectivity.correct:
                 continue
             if host in reach.by_ns:
-                return _violated(host, cause, reach.by_ns[host], time, connectivity)
+                due_ns = reach.by_ns[host]
+                sentence = (
+                    f"{host} never delivered {name(cause.message)}, which {_caused(cause, time, connectivity)} "
+                    f"and which could have reached it by {time(due_ns)}"
+                )
+                return violated(paid + 1, sentence, cause, Witness(due_ns, host, "missing", *cause.message))
             if host in reach.too_soon and open_question is None:
                 ended = time(history.ended_ns)
                 missing = f"{host} had not delivered {name(cause.message)} when the run ended at {ended}"
-                open_question = unknown(f"{missing}: too soon to say never")
-    return open_question or HOLDS
+                open_question = unknown(f"{missing}: too soon to say never", paid)
+    return open_question or kept(history, paid, "no host was due to deliver a message of another")
 
 
-def _violated(host: str, cause: BroadcastEvent | Delivery, due_ns: int, time: Clock, connectivity: Connectivity) -> Finding:
+def _caused(cause: BroadcastEvent | Delivery, time: Clock, connectivity: Connectivity) -> str:
     who, did = (cause.host, "delivered") if isinstance(cause, Delivery) else (cause.origin, "broadcast")
     gone = "" if who in connectivity.correct else " before it was gone for good,"
-    sentence = (
-        f"{host} never delivered {name(cause.message)}, which {who} {did} at {time(cause.at_ns)}{gone} "
-        f"and which could have reached it by {time(due_ns)}"
-    )
-    return violated(sentence, cause, Witness(due_ns, host, "missing", *cause.message))
+    return f"{who} {did} at {time(cause.at_ns)}{gone}"

@@ -7,9 +7,10 @@ together, and what is left is compared two by two until the first disagreement. 
 another, c a at a third, no two hosts deliver the same two messages. The third paper's definitions allow that.)
 """
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from typing import NamedTuple
 
 from analysis.judging.connectivity import Connectivity
@@ -55,6 +56,18 @@ def contradiction(all_logs: Sequence[Log]) -> Contradiction | None:
     return next(_disagreements(_distinct(rests).values()), None)
 
 
+def comparable(all_logs: Sequence[Log]) -> int:
+    """How many pairs of logs have two messages in common, so that they could disagree."""
+    logs_with = Counter(frozenset(delivery.message for delivery in log) for log in all_logs)
+    alike = sum(math.comb(times, 2) for messages, times in logs_with.items() if len(messages) >= 2)
+    return alike + sum(logs_with[one] * logs_with[other] for one, other in combinations(logs_with, 2) if _share_two(one, other))
+
+
+def _share_two(one: frozenset[MessageId], other: frozenset[MessageId]) -> bool:
+    """Whether two logs have at least two messages in common; mostly the first two that are looked at are."""
+    return len(list(islice((message for message in one if message in other), 2))) == 2
+
+
 def _distinct(all_logs: Iterable[Log]) -> dict[tuple[MessageId, ...], Log]:
     """Logs by what they say, each with the first host that says it."""
     found: dict[tuple[MessageId, ...], Log] = {}
@@ -98,11 +111,11 @@ def _disagreements(remaining: Iterable[Log]) -> Iterator[Contradiction]:
                 yield Contradiction(one[place[later.message]], one[place[earlier.message]], earlier, later)
 
 
-def tell(history: History, found: Contradiction) -> Finding:
+def tell(history: History, found: Contradiction, cases: int) -> Finding:
     """A contradiction as a finding."""
     time, (first, second, other_second, other_first) = Clock(history), found
     sentence = (
         f"{first.host} delivered {name(first.message)} at {time(first.at_ns)} before {name(second.message)} at {time(second.at_ns)}, "
         f"but {other_first.host} delivered the second at {time(other_second.at_ns)} before the first at {time(other_first.at_ns)}"
     )
-    return violated(sentence, first, second, other_second, other_first)
+    return violated(cases, sentence, first, second, other_second, other_first)

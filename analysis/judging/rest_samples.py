@@ -7,8 +7,9 @@ not by then breaks it.
 
 from typing import NamedTuple
 
+from analysis.judging import findings
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Finding, Verdict, nothing_to_judge, unknown
+from analysis.judging.findings import Finding
 from analysis.judging.history import History, Sample
 from hostagent.contract.promises import Promise
 
@@ -22,14 +23,11 @@ class Rest(NamedTuple):
 
 def cannot_judge(history: History, connectivity: Connectivity) -> Finding | None:
     """Why nothing is to be said of how the hosts come to rest."""
-    nothing = nothing_to_judge(history)
-    if nothing or history.damage:
-        return nothing or unknown(history.damage[0])
-    if not connectivity.is_whole:
-        return Finding(
-            Verdict.HOLDS, "nothing was asked of it: at the end a host was down or cut off, so there was something left to do"
-        )
-    return None
+    if connectivity.is_whole:
+        return findings.cannot_judge(history)
+    return findings.cannot_judge(history) or findings.not_tested(
+        "at the end a host was down or cut off, so there was something left to do"
+    )
 
 
 def rest(history: History, promise: Promise, connectivity: Connectivity) -> Rest:

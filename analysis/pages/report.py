@@ -269,15 +269,14 @@ def _marks(counts: Mapping[str, int]) -> tuple[VerdictMark, ...]:
 
 
 def _verdicts(page: Page) -> Iterator[VerdictRow]:
-    """For each group, the verdict on the runs, and beneath it the promises; those with the same verdicts and reasons share a row."""
+    """For each group, the verdict on the runs, and beneath it a row for each promise."""
     for group, found in zip(page.groups, page.comparison.groups, strict=True):
-        yield VerdictRow(group.name, "the run", _marks(found.verdicts), _reasons(group, None))
-        together: dict[tuple[tuple[VerdictMark, ...], tuple[str, ...]], list[str]] = {}
+        yield VerdictRow(group.name, "the run", _marks(found.verdicts), "", _reasons(group, None))
         for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
-            counts = Counter(str(summary.checks[guarantee].verdict) for summary in group.summaries if guarantee in summary.checks)
-            together.setdefault((_marks(counts), _reasons(group, guarantee)), []).append(guarantee.value)
-        for (marks, reasons), promises in together.items():
-            yield VerdictRow("", ", ".join(promises), marks, reasons)
+            checks = [summary.checks[guarantee] for summary in group.summaries if guarantee in summary.checks]
+            marks = _marks(Counter(str(check.verdict) for check in checks))
+            cases = [check.cases for check in checks if check.cases is not None]
+            yield VerdictRow("", guarantee.value, marks, f"{sum(cases):,}" if cases else "-", _reasons(group, guarantee))
 
 
 def _reasons(group: Group, guarantee: Guarantee | None) -> tuple[str, ...]:

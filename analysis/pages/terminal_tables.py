@@ -19,6 +19,7 @@ _STYLES = {
     Verdict.HOLDS: "[green]holds[/green]",
     Verdict.VIOLATED: "[red]violated[/red]",
     Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
+    Verdict.NOT_TESTED: "[yellow]not tested[/yellow]",
 }
 _CLAIM_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
 # Of more problems than this, as while a tree forms, the first tell enough.
@@ -26,19 +27,27 @@ _MOST_PROBLEMS = 3
 
 
 def judgement_table(judgement: Judgement) -> Table:
-    """One row a promise: what the run says of it, and why."""
+    """One row a promise: what the run says of it, from how many cases, and why."""
     reliability = judgement.relative_reliability
     caption = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
     table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("promise", "verdict"):
         table.add_column(heading, no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
     table.add_column("because")
     for guarantee, finding in judgement.findings.items():
-        table.add_row(guarantee.value, _STYLES[finding.verdict], escape(finding.reason))
+        # Findings from before cases were counted have none.
+        cases = "-" if finding.cases is None else str(finding.cases)
+        table.add_row(guarantee.value, _STYLES[finding.verdict], cases, escape(finding.reason))
     told = {finding.reason for finding in judgement.findings.values()}
     for reason in judgement.reasons:
         if reason not in told:
-            table.add_row("(the run)", _STYLES[Verdict.UNKNOWN], escape(reason))
+            table.add_row(
+                "(the run)",
+                _STYLES[judgement.verdict if judgement.verdict is Verdict.NOT_TESTED else Verdict.UNKNOWN],
+                "",
+                escape(reason),
+            )
     return table
 
 
@@ -64,6 +73,8 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     for summary in summaries:
         if summary.detector is not None:
             table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
+        if summary.not_tested:
+            table.caption = f"{table.caption}\n{summary.label}: not tested: {', '.join(summary.not_tested)}"
         table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
     return table
 
@@ -110,7 +121,8 @@ def _cell(measure: Measure, found: Estimate | None) -> str:
 def verdict_text(group: Compared) -> str:
     """The verdicts of a group's runs; with their numbers where they are not all the same."""
     one = len(group.verdicts) == 1
-    return "\n".join(_STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items())
+    words = [_STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items()]
+    return "\n".join([*words, *(f"[dim]not tested: {promise}[/dim]" for promise in group.not_tested)])
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:

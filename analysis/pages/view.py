@@ -102,11 +102,15 @@ class VerdictMark:
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """What the runs of a group say of some promises, or of the run as a whole. The group is empty where it is that of the row above."""
+    """What the runs of a group say of a promise, from how many cases, or of the run as a whole.
+
+    The group is empty where it is that of the row above.
+    """
 
     group: str
     promise: str
     verdicts: tuple[VerdictMark, ...]
+    cases: str
     reasons: tuple[str, ...]
 
 

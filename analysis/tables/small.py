@@ -17,7 +17,7 @@ LOADS: Final = pa.schema({"host": _TEXT, "sent": _NUMBER, "received": _NUMBER, "
 FAULTS: Final = pa.schema(
     {"fault": _TEXT, "target": _TEXT, "asked_ns": _NUMBER, "applied_ns": _NUMBER, "details": _TEXT, "observed": _TEXT}
 )
-VERDICTS: Final = pa.schema({"guarantee": _TEXT, "verdict": _TEXT, "reason": _TEXT})
+VERDICTS: Final = pa.schema({"guarantee": _TEXT, "verdict": _TEXT, "cases": _NUMBER, "reason": _TEXT})
 
 
 def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary: Summary) -> Iterator[tuple[str, pa.Table]]:
@@ -31,7 +31,7 @@ def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary:
     faults = [msgspec.structs.asdict(fault) | {"details": msgspec.json.encode(fault.details).decode()} for fault in run.faults]
     yield "faults", _table(FAULTS, faults)
     verdicts = [
-        {"guarantee": str(guarantee), "verdict": str(found.verdict), "reason": found.reason}
+        {"guarantee": str(guarantee), "verdict": str(found.verdict), "cases": found.cases, "reason": found.reason}
         for guarantee, found in summary.checks.items()
     ]
     yield "verdicts", _table(VERDICTS, verdicts)

@@ -12,6 +12,7 @@ import msgspec
 
 from analysis.figures.tree_report import report as tree_report
 from analysis.judging.check_run import check_run, history_of
+from analysis.judging.findings import Verdict
 from analysis.pages.terminal_tables import judgement_table, reformation_table, tree_table
 from runfiles.reading import load, runs_in
 from simulator import cases
@@ -40,7 +41,7 @@ def campaign(arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
     else:
-        _print_tally(protocol, tally)
+        print_tally(protocol, tally)
     for line in tally.failures[:MOST_SHRUNK]:
         with progress(f"seed {line.seed}") as show:
             show("shrinking")
@@ -48,7 +49,7 @@ def campaign(arguments: Namespace) -> int:
         errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True, markup=False)
         errors.print(f"  replay: ./castbed campaign --protocol {protocol} --replay {line.seed}", soft_wrap=True)
         errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
-    return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] else HOLDS
+    return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
 
 
 def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
@@ -61,19 +62,24 @@ def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], argum
     return tally
 
 
-def _print_tally(protocol: str, tally: campaigns.Tally) -> None:
+def print_tally(protocol: str, tally: campaigns.Tally) -> None:
+    """What became of all cases, and which promises they tested."""
     every = math.comb(len(TROUBLES), 2)
     output.print(
         f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
     )
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
+    tested = ", ".join(f"{name} in {count}" for name, count in tally.tested.items() if count) or "nothing"
+    output.print(f"  tested:                  {tested}", soft_wrap=True)
+    if never := [name for name, count in tally.tested.items() if not count]:
+        output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
         output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)
 
 
 def _verdicts(verdicts: Counter[str]) -> str:
-    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in ("holds", "violated", "unknown", "empty"))
+    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in Verdict)
 
 
 def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bool) -> int:

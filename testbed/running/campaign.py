@@ -27,7 +27,8 @@ class Line(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
     beyond: bool
     verdict: str
-    """That of the checkers, or `empty` where no message was broadcast at all."""
+    tested: dict[str, bool]
+    """For each promise, whether the run tested it: whether it was found to hold or to be violated."""
     broken: tuple[str, ...]
     reason: str
     trace: str
@@ -46,6 +47,8 @@ class Tally:
     """Verdicts of cases beyond them."""
     pairs: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of kinds of trouble that were on in the same case."""
+    tested: Counter[str] = field(default_factory=Counter)
+    """How many of the cases within the assumptions tested each promise; zero where none did."""
     failures: list[Line] = field(default_factory=list)
     """Violations within the assumptions."""
     lost_beyond: Counter[str] = field(default_factory=Counter)
@@ -59,7 +62,9 @@ class Tally:
         (self.beyond if line.beyond else self.within)[line.verdict] += 1
         if line.beyond:
             self.lost_beyond.update(line.broken)
-        elif line.verdict == "violated":
+            return
+        self.tested.update(line.tested)
+        if line.verdict == "violated":
             self.failures.append(line)
 
 
@@ -72,7 +77,8 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
         seed=seed,
         kinds=tuple(sorted(kinds)),
         beyond=case.beyond,
-        verdict=str(judgement.verdict) if result.broadcasts else "empty",
+        verdict=str(judgement.verdict),
+        tested={str(promise): found.verdict in {"holds", "violated"} for promise, found in judgement.findings.items()},
         broken=tuple(sorted(broken(judgement))),
         reason=judgement.reasons[0] if judgement.reasons else "",
         trace=result.trace,

@@ -98,8 +98,10 @@ def source_dies_half_way(core) -> Stage:
 
 
 def deliver_and_die(core) -> Stage:
-    """h1's message reaches h2 at most before h1 dies, and what h2 sends is lost with h2."""
+    """All is well with a first message. The second reaches h2 at most before h1 dies, and what h2 sends is lost with h2."""
     stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(1)
     stage.broadcast("h1")
     stage.lose("h3")
     stage.hand_over()

@@ -38,6 +38,7 @@ def test_a_violation_outweighs_doubt_and_doubt_outweighs_the_rest():
     broken, unsure = Finding(Verdict.VIOLATED, "v"), Finding(Verdict.UNKNOWN, "u")
     assert conclude({one: unsure, two: broken}, ["d"]) == (Verdict.VIOLATED, ("v", "d"))
     assert conclude({one: unsure, two: unsure}, ["d"]) == (Verdict.UNKNOWN, ("u", "d"))
+    assert conclude({one: Finding(Verdict.HOLDS), two: unsure}, []) == (Verdict.UNKNOWN, ("u",))
     assert conclude({}, ["d"]) == (Verdict.UNKNOWN, ("d",))
 
 
@@ -47,9 +48,26 @@ def test_damage_and_doubts_leave_a_run_unknown_even_if_nothing_is_promised():
     assert judged(stage, doubts=("the books are open",)).reasons == ("the books are open",)
 
 
-def test_a_run_without_messages_is_unknown():
-    silent = judge(History(("h1", "h2"), (), (), 1), promise(), Connectivity(star(2)))
-    assert (silent.verdict, silent.reasons) == (Verdict.UNKNOWN, ("no message was broadcast",))
+def test_a_run_holds_if_one_promise_was_tested_and_names_those_that_were_not():
+    one, two = Guarantee.VALIDITY, Guarantee.AGREEMENT
+    kept, idle = Finding(Verdict.HOLDS, cases=3), Finding(Verdict.NOT_TESTED, "n", cases=0)
+    assert conclude({one: kept, two: idle}, []) == (Verdict.HOLDS, ())
+    assert conclude({one: kept, two: idle}, ["d"]) == (Verdict.UNKNOWN, ("d",))
+    assert conclude({one: idle, two: idle}, []) == (Verdict.NOT_TESTED, ("n",))
+    assert conclude({}, []) == (Verdict.NOT_TESTED, ("nothing is promised",))
+    stage = Stage(Basic)
+    stage.isolate("h1")
+    stage.broadcast("h1")
+    stage.run(20)
+    judgement = judged(stage, one, two, Guarantee.QUIESCENCE)
+    assert (judgement.verdict, judgement.not_tested) == (Verdict.HOLDS, (two, Guarantee.QUIESCENCE))
+
+
+def test_a_run_without_messages_tests_nothing():
+    promised = msgspec.structs.replace(promise(), guarantees=(Guarantee.VALIDITY, Guarantee.AGREEMENT))
+    silent = judge(History(("h1", "h2"), (), (), 1), promised, Connectivity(star(2)))
+    assert (silent.verdict, silent.reasons) == (Verdict.NOT_TESTED, ("no message was broadcast",))
+    assert silent.not_tested == promised.guarantees
     assert silent.relative_reliability is None
 
 

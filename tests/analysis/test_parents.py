@@ -9,6 +9,7 @@ from analysis.figures.tree_report import report
 from analysis.judging.check_run import history_of
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.fault_windows import Window, windows
+from analysis.judging.findings import not_tested
 from analysis.judging.history import BroadcastEvent, History, ParentChange, make
 from analysis.judging.judge import CHECKS, Verdict
 from analysis.judging.network_state import Ground
@@ -194,9 +195,8 @@ def judged(history, *faults, patience_ms=5000.0):
     return CHECKS[Guarantee.CLUSTER_TREE](history, promise(patience_ms=patience_ms), connectivity)
 
 
-def test_the_checker_asks_for_nothing_where_there_was_no_news_or_no_time():
-    nothing = "nothing was asked of it: "
-    assert judged(grown()).reason == ""
+def test_the_tree_is_not_tested_where_there_was_no_news_or_no_time():
+    assert (judged(grown()).verdict, judged(grown()).cases) == (Verdict.HOLDS, 1)
     assert judged(grown(told("h4", 2, ""))).verdict is Verdict.VIOLATED
     for finding, why in (
         (
@@ -206,7 +206,15 @@ def test_the_checker_asks_for_nothing_where_there_was_no_news_or_no_time():
         (judged(grown(told("h4", 2, ""), ended_s=4)), "the run ended before the tree had to stand, at 5.000 s"),
         (judged(grown(told("h4", 2, "")), fault("crash", "h2", 3)), "at the end a host was down or cut off"),
     ):
-        assert (finding.verdict, finding.reason) == (Verdict.HOLDS, nothing + why)
+        assert finding == not_tested(why)
+
+
+def test_without_a_single_parent_event_the_tree_is_violated_or_not_tested_but_never_holds():
+    """A run in which nobody says who its parent is shows no tree."""
+    silent = grown()._replace(parents=())
+    assert judged(silent).verdict is Verdict.VIOLATED
+    assert judged(silent).reason.startswith("h2 has no parent, in the tree of h1 when the run ended")
+    assert judged(silent._replace(ended_ns=4 * SECOND)).verdict is Verdict.NOT_TESTED
 
 
 def test_the_checker_looks_at_the_clusters_that_there_are_at_the_end():

@@ -136,9 +136,9 @@ def test_the_table_has_a_row_for_each_promise_and_the_share_of_opportunities(tmp
     maker.events["h4"].append(maker.events["h4"][-1])
     text = drawn(check_run(maker.write(tmp_path / "run")))
     assert [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith(("no ", "val"))] == [
-        "no creation holds",
-        "no duplication violated h4 delivered message 2 of h1 twice, at 0.104 s and 0.104 s",
-        "validity holds",
+        "no creation holds 9",
+        "no duplication violated 9 h4 delivered message 2 of h1 twice, at 0.104 s and 0.104 s",
+        "validity holds 8",
     ]
     assert "100% of the deliveries that the network allowed" in text
 

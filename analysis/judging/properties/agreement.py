@@ -7,19 +7,24 @@ patience each.
 from collections.abc import Iterable, Iterator
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Finding, nothing_to_judge, unknown
+from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import History
 from analysis.judging.missing_deliveries import Debt, Deliverers, deliverers, settle
 from hostagent.contract.promises import Carrier, Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """For every message that some have and some have not, find out who could have got it from those who have it."""
-    if history.damage:
-        return unknown(history.damage[0])
+    """For every message that some have and some have not, find out who could have got it from those who have it.
+
+    A case is a message at a correct host that another correct host delivered.
+    """
+    if stop := cannot_judge(history):
+        return stop
     delivered = deliverers(history)
     owed = debts(delivered.values(), history, promise, connectivity)
-    return nothing_to_judge(history) or settle(history, connectivity, delivered, owed)
+    correct = (len(connectivity.correct & has.keys()) for has in delivered.values())
+    paid = sum(hosts for hosts in correct if hosts > 1)
+    return settle(history, connectivity, delivered, owed, paid)
 
 
 def debts(delivered: Iterable[Deliverers], history: History, promise: Promise, connectivity: Connectivity) -> Iterator[Debt]:

@@ -1,18 +1,18 @@
 """Bounded memory: when there is nothing left to do, no host keeps more items than the protocol states."""
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import HOLDS, Clock, Finding, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, unknown, violated
 from analysis.judging.history import History
 from analysis.judging.rest_samples import cannot_judge, rest
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """Look at every host's last sample."""
+    """Look at every host's last sample. A host is a case."""
     if stop := cannot_judge(history, connectivity):
         return stop
     due_ns, samples = rest(history, promise, connectivity)
-    time, open_question = Clock(history), HOLDS
+    time, open_question, within = Clock(history), None, 0
     for host, taken in samples.items():
         if not taken:
             open_question = unknown(f"{host} was not sampled after the last broadcast or fault")
@@ -21,6 +21,8 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         if last.items > promise.retained:
             sentence = f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, where {promise.retained} are stated"
             if last.at_ns >= due_ns:
-                return violated(sentence, last)
+                return violated(within + 1, sentence, last)
             open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
-    return open_question
+        else:
+            within += 1
+    return open_question or kept(history, within, "there are no hosts")

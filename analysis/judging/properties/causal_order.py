@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
+from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
 from analysis.judging.orders import Log, logs
 from hostagent.contract.promises import Promise
@@ -24,13 +24,27 @@ Past = Any
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
-    """Find the past of every message, then look in every log for a cause that comes after its effect."""
+    """Find the past of every message, then look in every log for a cause that comes after its effect.
+
+    A case is a delivery at a host that delivers, sooner or later, another message from its past.
+    """
     column = {origin: number for number, origin in enumerate(dict.fromkeys(b.origin for b in history.broadcasts))}
     past = _pasts(history, connectivity, column)
-    found = [pair for log in logs(history, connectivity) if (pair := _inversion(log, past, column))]
+    all_logs = logs(history, connectivity)
+    cases = sum(_effects(log, past, column) for log in all_logs)
+    found = [pair for log in all_logs if (pair := _inversion(log, past, column))]
     if not found:
-        return nothing_to_judge(history) or holds_unless_damaged(history)
-    return _tell(history, *min(found, key=lambda pair: pair[1].at_ns))
+        return kept(history, cases, "no host delivered a message and one that may have caused it")
+    return _tell(history, cases, *min(found, key=lambda pair: pair[1].at_ns))
+
+
+def _effects(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> int:
+    """The deliveries of a log whose past has a message that is in the log too."""
+    known = [delivery for delivery in log if delivery.message in past]
+    lowest = np.full(len(column), np.iinfo(np.int64).max)
+    for delivery in known:
+        lowest[column[delivery.origin]] = min(lowest[column[delivery.origin]], delivery.sequence)
+    return sum(bool((past[delivery.message] >= lowest).any()) for delivery in known)
 
 
 def _pasts(history: History, connectivity: Connectivity, column: dict[str, int]) -> dict[MessageId, Past]:
@@ -78,7 +92,7 @@ def _inversion(log: Log, past: dict[MessageId, Past], column: dict[str, int]) ->
     return None
 
 
-def _tell(history: History, effect: Delivery, cause: Delivery) -> Finding:
+def _tell(history: History, cases: int, effect: Delivery, cause: Delivery) -> Finding:
     time, caused = Clock(history), next(b for b in history.broadcasts if b.message == effect.message)
     learnt = _how(history, caused, cause.message)
     verb = "broadcast" if isinstance(learnt, BroadcastEvent) else "delivered"
@@ -87,7 +101,7 @@ def _tell(history: History, effect: Delivery, cause: Delivery) -> Finding:
         f"{cause.host} delivered {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
         f"which {host} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
     )
-    return violated(sentence, learnt, effect, cause)
+    return violated(cases, sentence, learnt, effect, cause)
 
 
 def _how(history: History, caused: BroadcastEvent, cause: MessageId) -> BroadcastEvent | Delivery:

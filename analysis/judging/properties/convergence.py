@@ -4,29 +4,41 @@
 soon to say.
 """
 
+from collections import Counter
+
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import HOLDS, Clock, Finding, Witness, name, nothing_to_judge, unknown, violated
+from analysis.judging.findings import Clock, Finding, Witness, cannot_judge, kept, name, unknown, violated
 from analysis.judging.history import Delivery, History
 from analysis.judging.missing_deliveries import Deliverers, deliverers
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """Compare the hosts of each part of the network as it was at the end, one message at a time."""
-    nothing = nothing_to_judge(history)
-    if nothing or history.damage:
-        return nothing or unknown(history.damage[0])
+    """Compare the hosts of each part of the network as it was at the end, one message at a time.
+
+    A case is a message at a host that is connected with another that delivered it.
+    """
+    if stop := cannot_judge(history):
+        return stop
     final, time = connectivity.intervals[-1], Clock(history)
     faults_ended_ns = max(final.start_ns, connectivity.last_fault_ns or final.start_ns)
     open_question: Finding | None = None
-    for has in deliverers(history).values():
+    delivered = deliverers(history)
+    paid = sum(_agreeing(has, connectivity) for has in delivered.values())
+    for has in delivered.values():
         for host, source in _lacking(has, history, connectivity):
             due_ns = max(source.at_ns, faults_ended_ns) + connectivity.patience_ns(promise)
             if due_ns <= history.ended_ns:
-                return _violated(host, source, due_ns, time)
+                return _violated(paid + 1, host, source, due_ns, time)
             missing = f"{host} had not delivered {name(source.message)} when the run ended at {time(history.ended_ns)}"
-            open_question = open_question or unknown(f"{missing}: too soon after the last fault or delivery to say never")
-    return open_question or HOLDS
+            open_question = open_question or unknown(f"{missing}: too soon after the last fault or delivery to say never", paid)
+    return open_question or kept(history, paid, "no two hosts that were connected at the end were due to have the same message")
+
+
+def _agreeing(has: Deliverers, connectivity: Connectivity) -> int:
+    """The hosts that have a message, as another has in their part of the network."""
+    part_of = connectivity.intervals[-1].part_of
+    return sum(hosts for hosts in Counter(part_of[host] for host in has if host in part_of).values() if hosts > 1)
 
 
 def _lacking(has: Deliverers, history: History, connectivity: Connectivity) -> list[tuple[str, Delivery]]:
@@ -42,9 +54,9 @@ def _lacking(has: Deliverers, history: History, connectivity: Connectivity) -> l
     ]
 
 
-def _violated(host: str, source: Delivery, due_ns: int, time: Clock) -> Finding:
+def _violated(cases: int, host: str, source: Delivery, due_ns: int, time: Clock) -> Finding:
     sentence = (
         f"{host} never delivered {name(source.message)}, which {source.host} delivered at {time(source.at_ns)}, "
         f"though they were connected and without faults until {time(due_ns)} and longer"
     )
-    return violated(sentence, source, Witness(due_ns, host, "missing", *source.message))
+    return violated(cases, sentence, source, Witness(due_ns, host, "missing", *source.message))

@@ -4,14 +4,16 @@ Third paper, section 1.1 (c), as R1 of section 6.3 for all deliveries at all hos
 """
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Finding, holds_unless_damaged, nothing_to_judge
+from analysis.judging.findings import Finding, kept
 from analysis.judging.history import History
-from analysis.judging.orders import contradiction, logs, tell
+from analysis.judging.orders import comparable, contradiction, logs, tell
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
-    """Compare the logs of all hosts."""
-    if found := contradiction(logs(history, connectivity)):
-        return tell(history, found)
-    return nothing_to_judge(history) or holds_unless_damaged(history)
+    """Compare the logs of all hosts. A case is two hosts that delivered the same two messages."""
+    all_logs = logs(history, connectivity)
+    cases = comparable(all_logs)
+    if found := contradiction(all_logs):
+        return tell(history, found, cases)
+    return kept(history, cases, "no two hosts delivered the same two messages")

@@ -1,23 +1,23 @@
 """No creation: a message that a host delivers was broadcast before, by its origin (second paper, properties of best-effort broadcast)."""
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
+from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import Delivery, History
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, _connectivity: Connectivity) -> Finding:
-    """Look every delivery up among the broadcasts."""
+    """Look every delivery up among the broadcasts. Each is a case."""
     first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
     time = Clock(history)
-    for delivery in history.deliveries:
+    for number, delivery in enumerate(history.deliveries, start=1):
         broadcast = first.get(delivery.message)
         if broadcast is None and not history.damage:
-            return violated(f"{_what(delivery, time)}, but {delivery.origin} never broadcast it", delivery)
+            return violated(number, f"{_what(delivery, time)}, but {delivery.origin} never broadcast it", delivery)
         if broadcast is not None and delivery.at_ns < broadcast.at_ns:
             sentence = f"{_what(delivery, time)}, before {delivery.origin} broadcast it at {time(broadcast.at_ns)}"
-            return violated(sentence, delivery, broadcast)
-    return nothing_to_judge(history) or holds_unless_damaged(history)
+            return violated(number, sentence, delivery, broadcast)
+    return kept(history, len(history.deliveries), "no message was delivered")
 
 
 def _what(delivery: Delivery, time: Clock) -> str:

@@ -4,20 +4,20 @@ A host that restarts without its storage cannot know what it delivered before: t
 """
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
+from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import Delivery, History
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
-    """Remember every delivery."""
+    """Remember every delivery. Each is a case."""
     first: dict[tuple[str, int, str, int], Delivery] = {}
-    for delivery in history.deliveries:
+    for number, delivery in enumerate(history.deliveries, start=1):
         life = connectivity.life(delivery.host, delivery.at_ns)
         earlier = first.setdefault((delivery.host, life, delivery.origin, delivery.sequence), delivery)
         if earlier is not delivery:
-            return violated(_sentence(earlier, delivery, Clock(history), connectivity), earlier, delivery)
-    return nothing_to_judge(history) or holds_unless_damaged(history)
+            return violated(number, _sentence(earlier, delivery, Clock(history), connectivity), earlier, delivery)
+    return kept(history, len(history.deliveries), "no message was delivered")
 
 
 def _sentence(one: Delivery, two: Delivery, time: Clock, connectivity: Connectivity) -> str:

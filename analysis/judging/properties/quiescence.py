@@ -8,7 +8,7 @@ let pass, as timers have jitter, and two datagrams, as one may fall on each end 
 from typing import Final
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import HOLDS, Clock, Finding, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, unknown, violated
 from analysis.judging.history import History, Sample
 from analysis.judging.rest_samples import cannot_judge, rest
 from hostagent.contract.promises import Promise
@@ -18,11 +18,11 @@ EXTRA: Final = 2
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """Hold every host's rate of sending against the background."""
+    """Hold every host's rate of sending against the background. A host is a case."""
     if stop := cannot_judge(history, connectivity):
         return stop
     due_ns, samples = rest(history, promise, connectivity)
-    time, open_question = Clock(history), HOLDS
+    time, open_question, quiet = Clock(history), None, 0
     for host, taken in samples.items():
         settled = [sample for sample in taken if sample.at_ns >= due_ns]
         window = settled if len(settled) >= 2 else _second_half(taken)
@@ -33,9 +33,11 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         elif _busy(window[0], window[-1], promise):
             sentence = _sentence(window[0], window[-1], promise, time)
             if window is settled:
-                return violated(sentence, window[0], window[-1])
+                return violated(quiet + 1, sentence, window[0], window[-1])
             open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
-    return open_question
+        else:
+            quiet += 1
+    return open_question or kept(history, quiet, "there are no hosts")
 
 
 def _second_half(taken: list[Sample]) -> list[Sample]:

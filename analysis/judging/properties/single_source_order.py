@@ -4,25 +4,29 @@ Third paper, section 1.1 (a). It is about what is delivered: a message that neve
 """
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, holds_unless_damaged, name, nothing_to_judge, violated
+from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import Delivery, History
 from analysis.judging.orders import Log, groups, logs
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
-    """A host's log is in order if no sequence number is below the highest one before it, for each origin and group."""
-    group_of = groups(history)
-    found = [pair for log in logs(history, connectivity) if (pair := _inversion(log, group_of))]
+    """A host's log is in order if no sequence number is below the highest one before it, for each origin and group.
+
+    A case is a delivery at a host that has delivered another message of the same origin to the same group before.
+    """
+    group_of, all_logs = groups(history), logs(history, connectivity)
+    found = [pair for log in all_logs if (pair := _inversion(log, group_of))]
+    cases = sum(len(log) - len({(delivery.origin, group_of[delivery.message]) for delivery in log}) for log in all_logs)
     if not found:
-        return nothing_to_judge(history) or holds_unless_damaged(history)
+        return kept(history, cases, "no host delivered two messages of one origin")
     early, late = min(found, key=lambda pair: pair[1].at_ns)
     time = Clock(history)
     sentence = (
         f"{late.host} delivered {name(early.message)} at {time(early.at_ns)} and only then, at {time(late.at_ns)}, "
         f"message {late.sequence}, which {late.origin} broadcast before it"
     )
-    return violated(sentence, early, late)
+    return violated(cases, sentence, early, late)
 
 
 def _inversion(log: Log, group_of: dict[tuple[str, int], int]) -> tuple[Delivery, Delivery] | None:

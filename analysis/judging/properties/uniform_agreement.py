@@ -8,19 +8,20 @@ host that was connected with it at that moment was owed it. (A host that deliver
 from collections.abc import Iterator
 
 from analysis.judging.connectivity import Connectivity, Reach
-from analysis.judging.findings import Finding, nothing_to_judge, unknown
+from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import Delivery, History, MessageId
 from analysis.judging.missing_deliveries import Debt, Deliverers, deliverers, settle
 from hostagent.contract.promises import Carrier, Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """As agreement, but hosts that crashed count among those who have it."""
-    if history.damage:
-        return unknown(history.damage[0])
+    """As agreement, but hosts that crashed count among those who have it. A case is a message at a correct host that another delivered."""
+    if stop := cannot_judge(history):
+        return stop
     delivered = deliverers(history)
     owed = _debts(delivered, history, connectivity, connectivity.patience_ns(promise))
-    return nothing_to_judge(history) or settle(history, connectivity, delivered, owed)
+    paid = sum(len(connectivity.correct & has.keys()) for has in delivered.values() if len(has) > 1)
+    return settle(history, connectivity, delivered, owed, paid)
 
 
 def _debts(

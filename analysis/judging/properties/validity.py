@@ -5,20 +5,21 @@ open (`promise.patience_ms`) is the protocol's own word. An origin that crashes 
 """
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Finding, nothing_to_judge, unknown
+from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import History
 from analysis.judging.missing_deliveries import Debt, deliverers, settle
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """For every message that some host does not have, find out who could have had it."""
-    if history.damage:
-        return unknown(history.damage[0])
+    """For every message that some host does not have, find out who could have had it. A case is a message at a correct host."""
+    if stop := cannot_judge(history):
+        return stop
     delivered, patience_ns = deliverers(history), connectivity.patience_ns(promise)
     debts = (
         Debt(broadcast, connectivity.could_reach(broadcast, promise.carrier, patience_ns))
         for broadcast in history.broadcasts
         if len(delivered.get(broadcast.message, ())) < len(history.hosts)
     )
-    return nothing_to_judge(history) or settle(history, connectivity, delivered, debts)
+    paid = sum(len(connectivity.correct & delivered.get(message, {}).keys()) for message in history.broadcast_at)
+    return settle(history, connectivity, delivered, debts, paid)
