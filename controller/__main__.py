@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.address import loopback
+from controller.address import address
 from controller.log import Log
 from controller.server import run
 from topologies.files import load
@@ -18,7 +18,11 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("network", type=Path, metavar="NETWORK.json", help="the network, as castbed writes it")
     parser.add_argument(
-        "--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT", help="port 0: any free one"
+        "--listen",
+        type=address,
+        default="127.0.0.1:6653",
+        metavar="ADDRESS",
+        help="127.0.0.1:PORT, where port 0 is any free one, or unix:PATH, a socket for this user only (default: %(default)s)",
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append what happens to this file instead of standard output")
     return parser.parse_args(words)
@@ -30,8 +34,7 @@ def main(words: Sequence[str] | None = None) -> None:
     try:
         network = load(arguments.network)
         log = Log(arguments.log.open("a", encoding="utf-8") if arguments.log else sys.stdout)
-        host, port = arguments.listen
-        run(network, host, port, log)
+        run(network, arguments.listen, log)
     except (OSError, NetworkError) as error:
         sys.exit(f"The controller cannot start: {error}")
 

@@ -2,6 +2,15 @@
 
 import argparse
 from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+
+Address = Path | tuple[str, int]
+"""The path of a Unix socket, or a host and a TCP port."""
+
+
+def address(text: str) -> Address:
+    """A Unix socket (`unix:PATH`), which only its owner can connect to, or a port of this machine, which every local user can."""
+    return Path(text.removeprefix("unix:")) if text.startswith("unix:") else loopback(text)
 
 
 def loopback(text: str) -> tuple[str, int]:

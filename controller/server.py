@@ -8,9 +8,11 @@ Nothing is lost by it, since each line of the log is flushed and switches keep t
 import logging
 import os
 import signal
+import socket
 import sys
 import traceback
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import controller.eventlet_ready  # noqa: F401 - has to come before Ryu
 
@@ -22,6 +24,7 @@ from ryu.controller.controller import datapath_connection_factory
 from ryu.controller.ofp_handler import OFPHandler
 from ryu.lib import hub
 
+from controller.address import Address
 from controller.app import Routing
 from controller.log import Log
 from topologies.network import Network
@@ -48,17 +51,36 @@ class EndOnError(logging.Handler):
         os._exit(1)
 
 
-def run(network: Network, host: str, port: int, log: Log) -> NoReturn:
+def run(network: Network, address: Address, log: Log) -> NoReturn:
     """Control the switches that connect to this address, for ever; port 0 stands for any free one."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     logging.getLogger().addHandler(EndOnError(log))
-    # By default eventlet shares the port with other listeners, and two controllers would get half of the switches each.
-    listener = eventlet.listen((host, port), backlog=MOST_WAITING_CONNECTIONS, reuse_port=False)
+    listener = _listen_at_path(address) if isinstance(address, Path) else _listen_at_port(address)
     _start_applications(network, log)
-    log.write("listening", host=host, port=listener.getsockname()[1])
+    bound = listener.getsockname()
+    log.write("listening", **({"path": bound} if isinstance(address, Path) else dict(zip(("host", "port"), bound, strict=True))))
     while True:
-        hub.spawn(datapath_connection_factory, *listener.accept())
+        connection, peer = listener.accept()
+        if isinstance(address, Path):
+            # Ryu sets an option of TCP on every connection, which other sockets refuse.
+            connection.setsockopt = lambda *_: None
+        hub.spawn(datapath_connection_factory, connection, peer)
+
+
+def _listen_at_port(address: tuple[str, int]) -> Any:
+    """By default eventlet shares the port with other listeners, and two controllers would get half of the switches each."""
+    return eventlet.listen(address, backlog=MOST_WAITING_CONNECTIONS, reuse_port=False)
+
+
+def _listen_at_path(path: Path) -> Any:
+    """Listen where only this user, and root, can connect. A controller that was killed may have left its socket there."""
+    path.unlink(missing_ok=True)
+    others = os.umask(0o177)
+    try:
+        return eventlet.listen(str(path), family=socket.AF_UNIX, backlog=MOST_WAITING_CONNECTIONS, reuse_port=False)
+    finally:
+        os.umask(others)
 
 
 def _start_applications(network: Network, log: Log) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from controller.address import loopback
+from controller.address import address
 from runfiles.errors import ResultsError
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
@@ -197,7 +197,13 @@ def _add_looks(verbs: _Verbs) -> None:
     routes = verbs.add_parser("routes", help="show the flows and paths that the controller would install")
     routes.set_defaults(call=_later("commands.look.routes"))
     controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
-    controller.add_argument("--listen", type=loopback, default="127.0.0.1:6653", metavar="127.0.0.1:PORT")
+    controller.add_argument(
+        "--listen",
+        type=address,
+        default="127.0.0.1:6653",
+        metavar="ADDRESS",
+        help="127.0.0.1:PORT, which every user of this machine can connect to, or unix:PATH, which only you can",
+    )
     controller.set_defaults(call=_later("commands.look.controller"))
     for verb in (topology, routes, controller):
         verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")

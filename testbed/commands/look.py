@@ -94,8 +94,7 @@ def controller(arguments: Namespace) -> int:
     from controller.log import Log
     from controller.server import run as serve
 
-    host, port = arguments.listen
-    serve(find(arguments.topology), host, port, Log(sys.stdout))
+    serve(find(arguments.topology), arguments.listen, Log(sys.stdout))
 
 
 def topology(arguments: Namespace) -> int:

@@ -55,16 +55,17 @@ def emulate(network: Network, machine: Machine, private: Path, log: Path, progre
     files.dump(network, private / "network.json")
     daemon = vswitch.Daemon()
     progress(f"making {len(network.hosts)} hosts, {len(network.switches)} switches and {len(network.links)} links")
-    with Controller(private / "network.json", log) as controller:
+    with Controller(private / "network.json", log, vswitch.run_directory() / plan.controller_socket) as controller:
         make_hosts_and_links(plan)
         # The controller has had that long to start.
         progress("making the switches")
         if plan.kernel_datapath:
             vswitch.wait_until_it_counts()
-        make_switches(plan, controller.port)
+        controller.wait_until_it_listens()
+        make_switches(plan)
         progress("shaping the links and reading them back")
         shaping.shape(plan)
-        net = as_mininet(plan, controller.port)
+        net = as_mininet(plan)
         progress("waiting until every flow is installed")
         controller.wait_for_switches(set(network.switches))
         progress("checking that every host reaches the others")
@@ -102,9 +103,9 @@ def make_hosts_and_links(plan: Plan) -> None:
                 _checksums_in_software(f"{host}-eth0")
 
 
-def make_switches(plan: Plan, controller_port: int) -> None:
+def make_switches(plan: Plan) -> None:
     """Make every switch on the links that are there."""
-    switches = [word for switch in plan.network.switches for word in plan.bridge_order(switch, controller_port)]
+    switches = [word for switch in plan.network.switches for word in plan.bridge_order(switch)]
     # Wait for it: Open vSwitch clears the queueing disciplines of a port when it takes it over.
     vswitch.control(switches, PATIENCE_S)
 
@@ -123,26 +124,27 @@ def _checksums_in_software(interface: str) -> None:
 class Controller:
     """The controller as a process of its own, known by its log. It may be stopped and started again at the same address."""
 
-    def __init__(self, network: Path, log: Path) -> None:
+    def __init__(self, network: Path, log: Path, socket_path: Path) -> None:
         self._network = network
         self._log = log
+        self._socket = socket_path
         self._errors = log.with_suffix(".stderr")
         self.deaths: list[str] = []
         """What there is to say of every time that it ended and nobody had stopped it."""
         self._ended = False
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="castbed-controller")
-        self._process = self._start("127.0.0.1:0")
+        self._process = self._start()
 
-    def _start(self, address: str) -> "subprocess.Popen[bytes]":
+    def _start(self) -> "subprocess.Popen[bytes]":
         # By a thread that stays: one that does what another terminal asks for ends with its answer.
-        return self._starter.submit(self._open, address).result()
+        return self._starter.submit(self._open).result()
 
-    def _open(self, address: str) -> "subprocess.Popen[bytes]":
+    def _open(self) -> "subprocess.Popen[bytes]":
         with self._errors.open("ab") as errors:
             return subprocess.Popen(
                 [
                     *(*shell.WITH_US, sys.executable, "-m", "controller", str(self._network)),
-                    *("--listen", address, "--log", str(self._log)),
+                    *("--listen", f"unix:{self._socket}", "--log", str(self._log)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
@@ -161,7 +163,7 @@ class Controller:
         """Start it again, where the switches look for it."""
         self.notice()
         if self._ended:
-            self._process = self._start(f"127.0.0.1:{self.port}")
+            self._process = self._start()
             self._ended = False
 
     def __enter__(self) -> Self:
@@ -171,17 +173,22 @@ class Controller:
         self._process.terminate()
         self._process.wait()
         self._starter.shutdown()
+        self._socket.unlink(missing_ok=True)
         if not self._errors.stat().st_size:
             self._errors.unlink()
 
-    @property
-    def port(self) -> int:
-        """The port it listens on, as soon as it does."""
-        return int(self.wait_for(lambda events: next((e["port"] for e in events if e["event"] == "listening"), None)))
+    def wait_until_it_listens(self) -> None:
+        """Wait until switches can connect."""
+        self.wait_for(lambda events: any(event["event"] == "listening" for event in events) or None)
 
     def wait_for_switches(self, switches: set[str]) -> None:
         """Wait until every switch has all its flows."""
         self.wait_for(lambda events: switches <= {e["switch"] for e in events if e["event"] == "switch_ready"} or None)
+
+    @property
+    def process_number(self) -> int:
+        """The number of its process."""
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:

@@ -60,8 +60,8 @@ class LiveSwitch(_LazyShell, OVSSwitch):  # type: ignore[misc] # Mininet has no 
 
     controlIntf = None  # noqa: N815 - Mininet's name
 
-    def __init__(self, name: str, plan: Plan, controller_port: int) -> None:
-        self._plan, self._controller_port = plan, controller_port
+    def __init__(self, name: str, plan: Plan) -> None:
+        self._plan = plan
         # Mininet gives a switch outside a namespace a loopback interface, and starts its shell to configure it.
         super().__init__(name, inNamespace=True, dpid=f"{plan.network.datapaths[name]:016x}")
         self.inNamespace = False
@@ -72,7 +72,7 @@ class LiveSwitch(_LazyShell, OVSSwitch):  # type: ignore[misc] # Mininet has no 
 
     def start(self, controllers: Any) -> None:  # noqa: ARG002 - a switch of ours has one controller, ours
         """Make the bridge again after `stop`."""
-        vswitch.control(["--may-exist", *self._plan.bridge_order(self.name, self._controller_port)[1:]])
+        vswitch.control(["--may-exist", *self._plan.bridge_order(self.name)[1:]])
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
         """Delete the bridge, and nothing that merely has the name of the node."""
@@ -107,7 +107,7 @@ class LiveLink(Link):  # type: ignore[misc] # Mininet has no types
         )
 
 
-def as_mininet(plan: Plan, controller_port: int) -> Mininet:
+def as_mininet(plan: Plan) -> Mininet:
     """The network of a plan, already made, as a Mininet network."""
     # Mininet's own start would raise system-wide limits; nothing here needs that.
     Mininet.inited = True
@@ -118,7 +118,7 @@ def as_mininet(plan: Plan, controller_port: int) -> Mininet:
         net.hosts.append(node)
         net.nameToNode[host] = node
     for switch in network.switches:
-        node = LiveSwitch(switch, plan, controller_port)
+        node = LiveSwitch(switch, plan)
         net.switches.append(node)
         net.nameToNode[switch] = node
     for link in network.links:

@@ -6,6 +6,7 @@ be written to disk first, and whatever happens later, clean-up knows what to loo
     host h3, network namespace     TAG-h3          with the interface h3-eth0 inside
     switch number 2, bridge        TAG-s2
     its port 4                     TAG-s2e4        the interface towards the neighbour on that port
+    socket of the controller       TAG-controller  in the run directory of Open vSwitch, which connects to no socket elsewhere
 """
 
 from collections.abc import Iterator
@@ -46,6 +47,11 @@ class Plan:
     def bridge(self, switch: str) -> str:
         """The name of a switch's bridge."""
         return f"{self.tag}-s{self.network.datapaths[switch]}"
+
+    @property
+    def controller_socket(self) -> str:
+        """The name of the controller's socket."""
+        return f"{self.tag}-controller"
 
     def end(self, node: str, neighbour: str) -> End:
         """The end of the link between two nodes that is at `node`."""
@@ -100,13 +106,13 @@ class Plan:
             if peer != host:
                 yield f"neighbour add {address} lladdr {self.network.macs[peer]} dev {interface} nud permanent"
 
-    def bridge_order(self, switch: str, controller_port: int) -> list[str]:
+    def bridge_order(self, switch: str) -> list[str]:
         """Arguments for `ovs-vsctl` that make a switch with every port; those of several switches may be joined into one transaction."""
         bridge = self.bridge(switch)
         kind = "system" if self.kernel_datapath else "netdev"
         order = ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", "protocols=OpenFlow13"]
         order += ["fail_mode=secure", f"other_config:datapath-id={self.network.datapaths[switch]:016x}"]
-        order += ["--", "set-controller", bridge, f"tcp:127.0.0.1:{controller_port}"]
+        order += ["--", "set-controller", bridge, f"unix:{self.controller_socket}"]
         # The controller may be stopped and started again: try again within a second.
         order += ["--", "set", "controller", bridge, "max_backoff=1000"]
         for neighbour, port in self.network.ports[switch].items():

@@ -30,6 +30,8 @@ class Record(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
+    """In the run directory of Open vSwitch."""
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def uninterrupted() -> Iterator[None]:
 
 def write(directory: Path, plan: Plan) -> None:
     """Say what is about to be made."""
-    record = Record(plan.namespaces, plan.bridges, plan.interfaces)
+    record = Record(plan.namespaces, plan.bridges, plan.interfaces, (plan.controller_socket,))
     (directory / "record.json").write_bytes(msgspec.json.encode(record))
 
 
@@ -106,6 +108,8 @@ def unmake(record: Record) -> None:
         vswitch.delete(record.bridges)
     _delete_links(record.interfaces)
     shell.ip([f"netns delete {name}" for name in namespaces])
+    for name in record.sockets:
+        (vswitch.run_directory() / name).unlink(missing_ok=True)
 
 
 def _new_directory() -> Path:

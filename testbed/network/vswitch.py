@@ -14,6 +14,11 @@ PATIENCE_S = 60
 COUNTS_S = 10.5
 
 
+def run_directory() -> Path:
+    """Where Open vSwitch keeps its sockets and the numbers of its processes."""
+    return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
+
+
 def wait_until_it_counts() -> None:
     """Wait if the machine has just started.
 
@@ -92,9 +97,8 @@ class Daemon:
 
 def _daemon() -> tuple[int, int] | None:
     """The daemon that runs: its process, and when that was started, as process numbers are used again."""
-    directory = os.environ.get("OVS_RUNDIR", "/var/run/openvswitch")
     try:
-        process = int(Path(directory, "ovs-vswitchd.pid").read_text())
+        process = int((run_directory() / "ovs-vswitchd.pid").read_text())
         _, name, status = Path("/proc", str(process), "stat").read_text().replace(")", "(").split("(")
     except (FileNotFoundError, ProcessLookupError, ValueError):
         return None

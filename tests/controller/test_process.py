@@ -66,3 +66,17 @@ def test_an_exception_in_a_connection_ends_it_loudly(start_controller):
     assert said.startswith("The controller ends: ")
     assert "Traceback" in said
     assert len(controller.events("failed")) == 1
+
+
+def test_at_a_path_only_its_owner_can_connect_and_what_a_killed_one_left_is_in_nobodys_way(start_controller, tmp_path):
+    path = tmp_path / "socket"
+    for _ in range(2):
+        controller = start_controller(NETWORK, listen=f"unix:{path}")
+        assert [event["path"] for event in controller.wait_for("listening")] == [str(path)]
+        assert path.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as switch:
+            switch.settimeout(20)
+            switch.connect(str(path))
+            # OpenFlow 1.3, hello.
+            assert switch.recv(8)[:2] == bytes((4, 0))
+        assert controller.end(signal.SIGKILL)[0] == -signal.SIGKILL

@@ -69,7 +69,8 @@ class Apart:
         """Everything that a run makes, by name: interfaces, namespaces, bridges, mounts, records, processes."""
         interfaces = {f"interface {link['ifname']}" for link in json.loads(self.read("ip", "-j", "link", "show"))}
         bridges = {f"bridge {name}" for name in self.read("ovs-vsctl", "list-br").split()}
-        files = {f"file {path}" for name in ("netns", "castbed") for path in (self.run / name).glob("*")}
+        places = (("netns", "*"), ("castbed", "*"), ("openvswitch", "*-controller"))
+        files = {f"file {path}" for name, pattern in places for path in (self.run / name).glob(pattern)}
         mounts = {f"mount {line.split()[4]}" for line in (self._process / "mountinfo").read_text().splitlines()}
         return interfaces | bridges | files | mounts | {f"process {name}" for name in self._processes()}
 

@@ -12,6 +12,7 @@ import pytest
 
 from testbed.network import doctor
 from testbed.network.record import STATE, is_alive
+from testbed.network.vswitch import run_directory
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -42,11 +43,12 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 
 def objects() -> set[str]:
-    """The names of every interface, namespace and bridge on the machine."""
+    """The names of every interface, namespace, bridge and socket of a controller on the machine."""
     interfaces = {link["ifname"] for link in json.loads(subprocess.check_output(["ip", "-j", "link", "show"]))}
     namespaces = {path.name for path in Path("/run/netns").glob("*")}
     bridges = set(subprocess.check_output(["ovs-vsctl", "list-br"], text=True).split())
-    return interfaces | namespaces | bridges
+    sockets = {path.name for path in run_directory().glob("*-controller")}
+    return interfaces | namespaces | bridges | sockets
 
 
 def leftovers() -> set[str]:

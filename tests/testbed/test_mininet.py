@@ -4,13 +4,14 @@ import contextlib
 import io
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from mininet import log as mininet_log
 from mininet.cli import CLI
 
 from testbed.errors import CannotRun
-from testbed.network import record, shell
+from testbed.network import record, shell, vswitch
 from testbed.network.emulation import emulate
 from testbed.network.shaping import is_shaped, loss_program, read_back
 from topologies import clusters, grid
@@ -49,6 +50,35 @@ def test_nodes_links_and_net_are_listed(emulation):
     assert "h1 h2 h3 h4 s1 s2 s3 s4" in typed(emulation.net, "nodes")
     assert typed(emulation.net, "links").count("(OK OK)") == 8
     assert "h1-eth0" in typed(emulation.net, "net")
+
+
+HANDSHAKE = """
+import socket, sys
+hello = bytes.fromhex("63 00 0008 00000000")
+with socket.socket(socket.AF_UNIX) as stranger:
+    stranger.connect(sys.argv[1])
+    stranger.sendall(hello)
+"""
+
+
+def test_no_other_user_of_the_machine_can_connect_to_the_controller_of_a_run(emulation):
+    """One message of an OpenFlow version that does not exist would end it."""
+    path = vswitch.run_directory() / emulation.plan.controller_socket
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", HANDSHAKE, str(path)]
+    done = subprocess.run(nobody, capture_output=True, text=True, check=False)
+    assert "PermissionError" in done.stderr, done
+    assert path.is_socket()
+    assert path.stat().st_mode & 0o077 == 0
+    assert listening_ports(emulation.controller.process_number) == []
+    emulation.controller.notice()
+    assert emulation.controller.deaths == []
+
+
+def listening_ports(process):
+    """The TCP ports, in hexadecimal, on which a process listens."""
+    links = [str(link.readlink()) for link in Path("/proc", str(process), "fd").iterdir()]
+    rows = [line.split() for line in Path("/proc", str(process), "net/tcp").read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
 
 
 def test_a_host_runs_commands_in_its_own_namespace(emulation):

@@ -25,7 +25,7 @@ def test_every_link_is_named_by_an_end_in_the_root_namespace():
 
 def test_port_numbers_in_the_switch_are_those_of_the_network():
     network = clusters(2, 2, "line")
-    order = " ".join(plan_of(network).bridge_order("s1", 6653))
+    order = " ".join(plan_of(network).bridge_order("s1"))
     for neighbour, port in network.ports["s1"].items():
         interface = plan_of(network).end("s1", neighbour).interface
         assert f"set interface {interface} ofport_request={port}" in order
@@ -34,13 +34,13 @@ def test_port_numbers_in_the_switch_are_those_of_the_network():
 
 def test_the_datapath_is_the_one_the_machine_has():
     network = clusters(2, 1, "line")
-    assert "datapath_type=netdev" in plan_of(network).bridge_order("s1", 1)
-    assert "datapath_type=system" in plan_of(network, kernel=True).bridge_order("s1", 1)
+    assert "datapath_type=netdev" in plan_of(network).bridge_order("s1")
+    assert "datapath_type=system" in plan_of(network, kernel=True).bridge_order("s1")
 
 
-def test_a_switch_listens_nowhere_and_calls_on_loopback_only():
-    order = plan_of(clusters(2, 1, "line")).bridge_order("s1", 1234)
-    assert [word for word in order if "tcp" in word] == ["tcp:127.0.0.1:1234"]
+def test_a_switch_listens_nowhere_and_calls_on_the_socket_of_its_run_only():
+    order = plan_of(clusters(2, 1, "line")).bridge_order("s1")
+    assert [word for word in order if "tcp:" in word or "unix:" in word] == ["unix:abcd-controller"]
 
 
 def test_a_host_knows_everybody_else_by_ethernet_address():
