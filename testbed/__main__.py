@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(vm_words=None)
     for name in ["demo", "run", "sweep", "up", "replay", "analyse", "compare", "campaign"]:
         verbs.choices[name].add_argument(
-            "--spark-master", type=_spark_master, default="local[*]", metavar="URL", help="where Spark runs (default local[*])"
+            "--spark-master", type=_spark_master, metavar="URL", help="where Spark runs (default: here, on all cores)"
         )
     for name in ["demo", "run", "sweep", "up", "replay", "compare", "doctor", "campaign"]:
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
@@ -178,9 +178,12 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
-    campaign.add_argument("--jobs", type=_positive, metavar="J", help="how many at a time (default: as many as there are cores)")
+    for verb in (verbs.choices["sweep"], campaign):
+        verb.add_argument(
+            "--jobs", type=_positive, metavar="J", help="how many simulations at a time (default: one for each core)"
+        )
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
-    campaign.set_defaults(call=_later("commands.verdict.campaign"))
+    campaign.set_defaults(call=_later("commands.campaign.campaign"))
 
 
 def _add_looks(verbs: _Verbs) -> None:

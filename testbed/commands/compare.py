@@ -72,7 +72,7 @@ def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:
     return {name: catalogue.find(name).summary for name in {run.input.run.scenario for run in runs} if name in known}
 
 
-def measured(directories: Sequence[Path], master: str) -> list[MeasuredRun]:
+def measured(directories: Sequence[Path], master: str | None) -> list[MeasuredRun]:
     """Runs with their figures; Spark is started only if there is something to analyse."""
     inputs = {directory: load(directory) for directory in directories}
     if missing := [directory for directory in directories if not _is_analysed(directory)]:

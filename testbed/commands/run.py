@@ -21,9 +21,8 @@ from scenarios.faults import load as load_faults
 from scenarios.scenario import load as load_scenario
 from testbed.commands.sharing import opened
 from testbed.errors import CannotRun
-from testbed.network import doctor, vm
-from testbed.network.emulation import refuse_impossible
-from testbed.running import faults, runner, simulated
+from testbed.network import vm
+from testbed.running import engines
 from testbed.running.background import SparkStart
 from testbed.running.settings import choose, split_settings
 from testbed.running.tasks import Task, is_finished, unfinished_removed
@@ -111,34 +110,31 @@ def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogu
     status, spark = HOLDS, None
     outputs = [task.output for task in tasks]
     with kept_runs_told(outputs, out):
-        if engine == "simulator":
-            spark = _in_virtual_time(tasks, out, arguments.spark_master)
-        elif arguments.vm_words is not None:
+        if engine == "mininet" and arguments.vm_words is not None:
             status, spark = in_guest(arguments.vm_words, outputs, out, arguments.spark_master)
         else:
-            spark = _on_mininet(tasks, out, arguments.spark_master)
+            spark = _measure(tasks, engines.find(engine, out), out, arguments.spark_master)
         if spark is None:
             return status
         return analyse_runs(outputs, spark, out, definition, as_json=arguments.json)
 
 
-def _on_mininet(tasks: Sequence[Task], out: Path, master: str) -> SparkStart | None:
+def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: str | None) -> SparkStart | None:
     """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
-    machine = doctor.require(out)
     for task in tasks:
-        refuse_impossible(task.scenario.network, machine)
-        faults.refuse_impossible(task.scenario.faults, machine)
-    errors.print(f"{_networks(tasks)}: {machine.datapath} datapath; links by {machine.shaping}; results in {out}", soft_wrap=True)
+        engine.refuse_impossible(task)
+    networks = dict.fromkeys(task.scenario.network.name for task in tasks)
+    errors.print(f"{', '.join(networks)}: {engine.about}; results in {out}", soft_wrap=True, markup=False)
     spark = None if vm.is_guest() else SparkStart(master)
     before_traffic = spark.wait if spark else vm.wait_for_host
     for task in tasks:
         with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-            runner.run(task, machine, show, before_traffic)
+            engine.run(task, show, before_traffic)
     return spark
 
 
 def in_guest(
-    words: Sequence[str], outputs: Sequence[Path], out: Path, master: str, *, reads: bool = False
+    words: Sequence[str], outputs: Sequence[Path], out: Path, master: str | None, *, reads: bool = False
 ) -> tuple[int, SparkStart | None]:
     """Measure in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
     spark = SparkStart(master)
@@ -146,20 +142,6 @@ def in_guest(
     with unfinished_removed(*outputs):
         status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
     return status, spark if status == HOLDS else None
-
-
-def _in_virtual_time(tasks: Sequence[Task], out: Path, master: str) -> SparkStart:
-    doctor.require(out, mininet=False)
-    errors.print(f"{_networks(tasks)}: virtual time; results in {out}", soft_wrap=True)
-    spark = SparkStart(master)
-    for task in tasks:
-        with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
-            simulated.run(task, show)
-    return spark
-
-
-def _networks(tasks: Sequence[Task]) -> str:
-    return ", ".join(dict.fromkeys(task.scenario.network.name for task in tasks))
 
 
 def demo(arguments: Namespace) -> int:

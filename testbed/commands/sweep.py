@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,9 +13,7 @@ from scenarios import catalogue
 from testbed.commands.compare import draw, measured, tell
 from testbed.commands.run import kept_runs_told
 from testbed.errors import CannotRun
-from testbed.network import doctor
-from testbed.network.emulation import refuse_impossible
-from testbed.running import faults, runner, sweep
+from testbed.running import engines, sweep, workers
 from testbed.running.background import SparkStart
 from testbed.running.tasks import Task
 from testbed.status import HOLDS, UNKNOWN, status_of
@@ -36,13 +35,13 @@ def command(arguments: Namespace) -> int:
     )
     out: Path = arguments.out or Path("results", f"sweep-{definition.name}")
     tasks = sweep.tasks(plan, out)
-    machine = doctor.require(out, mininet=arguments.on == "mininet")
+    engine = engines.find(plan.engine, out)
     sweep.begin(plan, out)
     left = [task for task in tasks if not sweep.is_made(task)]
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
     spark = SparkStart(arguments.spark_master)
     with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
-        failed = _simulate(left, spark, out) if arguments.on == "simulator" else _emulate(left, spark, machine, out)
+        failed = _make(left, engine, spark, arguments, out)
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first would have been {failed[0].run}: {failed[0].reason}")
@@ -66,27 +65,28 @@ def command(arguments: Namespace) -> int:
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
-def _simulate(left: list[Task], spark: SparkStart, out: Path) -> list[sweep.Failure]:
+def _make(
+    left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace, out: Path
+) -> list[sweep.Failure]:
+    """Make the runs that are left, and note those that could not be made."""
     failed = []
-    with bar("simulating", len(left)) as advance:
-        for task, reason in sweep.simulate(spark.wait(), left) if left else ():
+    with bar("simulating" if arguments.on == "simulator" else "running", len(left)) as advance:
+        for task, reason in zip(left, _reasons(left, engine, spark, arguments), strict=True):
             failed += _noted(task, reason, out)
             advance(f"{len(failed)} not made")
     return failed
 
 
-def _emulate(left: list[Task], spark: SparkStart, machine: doctor.Machine, out: Path) -> list[sweep.Failure]:
-    def run(task: Task) -> None:
-        refuse_impossible(task.scenario.network, machine)
-        faults.refuse_impossible(task.scenario.faults, machine)
-        runner.run(task, machine, lambda *_: None, before_traffic=spark.wait)
+def _reasons(left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace) -> Iterator[str]:
+    """Make runs one after another: why each could not be made, or nothing. In virtual time, several at once."""
 
-    failed = []
-    with bar("running", len(left)) as advance:
-        for task in left:
-            failed += _noted(task, sweep.make(task, run), out)
-            advance(f"{len(failed)} not made")
-    return failed
+    def run(task: Task) -> None:
+        engine.refuse_impossible(task)
+        engine.run(task, lambda *_: None, spark.wait)
+
+    if arguments.on == "mininet":
+        return (sweep.make(task, run) for task in left)
+    return workers.spread(sweep.simulate, left, arguments.jobs, spark.wait if arguments.spark_master else None)
 
 
 def _noted(task: Task, reason: str, out: Path) -> list[sweep.Failure]:

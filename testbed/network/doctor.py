@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.errors import CannotRun
@@ -15,6 +16,7 @@ _UNSEEN = "cannot look without root"
 _NETEM_REMEDY = (
     "for links with delay, duplicates or overtaking use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
 )
+_SETUP_REMEDY = "run ./setup.sh as root, or in virtual time with --on simulator"
 _VM_REMEDY = "run ./setup.sh, which installs user-mode-linux where the distribution has it"
 
 
@@ -66,6 +68,7 @@ def examine(output: Path) -> Machine:
     findings = (
         Finding("root", "yes" if root else "no", "" if root else "run the command with sudo"),
         *(_command(name, package) for name, package in _COMMANDS.items()),
+        *(_module(name) for name in ("mininet", "ryu")),
         _open_vswitch() if root else Finding("Open vSwitch", _UNSEEN, needed=False),
         Finding(
             "datapath", "kernel" if kernel_datapath else "userspace (the kernel has no openvswitch module)" if root else _UNSEEN
@@ -95,13 +98,22 @@ def _vm(*, wanted: bool) -> Finding:
     return Finding("virtual machine", "no user-mode-linux", _VM_REMEDY if wanted else "", needed=False)
 
 
-def require(output: Path, *, mininet: bool = True) -> Machine:
-    """The machine, if a run can start on it; else one sentence for everything that is missing. A simulation needs less."""
+def require(output: Path) -> Machine:
+    """The machine, if a run on Mininet can start on it; else one sentence for everything that is missing."""
     machine = examine(output)
-    missing = machine.missing if mininet else tuple(finding for finding in machine.missing if finding.what in {"java", "results"})
+    _refuse(machine.missing)
+    return machine
+
+
+def require_disk(output: Path) -> None:
+    """Stop with a sentence if results cannot be written there, which is all that a run in virtual time needs of a machine."""
+    found = _disk(output)
+    _refuse((found,) if found.remedy else ())
+
+
+def _refuse(missing: tuple[Finding, ...]) -> None:
     if missing:
         raise CannotRun("; ".join(f"{finding.what}: {finding.state} - {finding.remedy}" for finding in missing))
-    return machine
 
 
 _COMMANDS = {
@@ -117,6 +129,12 @@ _COMMANDS = {
 def _command(name: str, package: str) -> Finding:
     path = shutil.which(name)
     return Finding(name, path or "not installed", "" if path else f"run ./setup.sh, which installs the package {package}")
+
+
+def _module(name: str) -> Finding:
+    """A package of Python that is looked for and not imported, as that would take long."""
+    there = find_spec(name) is not None
+    return Finding(f"Python's {name}", "installed" if there else "not installed", "" if there else _SETUP_REMEDY)
 
 
 def _open_vswitch() -> Finding:

@@ -9,10 +9,13 @@ if TYPE_CHECKING:
 
 
 class SparkStart:
-    """Starts Spark in the background, so that its start costs the user nothing, and is over before anything is measured."""
+    """Starts Spark in the background, so that its start costs the user nothing, and is over before anything is measured.
 
-    def __init__(self, master: str) -> None:
-        self._master = master
+    By default Spark runs inside the command, on all cores.
+    """
+
+    def __init__(self, master: str | None) -> None:
+        self._master = master or "local[*]"
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._start, daemon=True)
         self._thread.start()

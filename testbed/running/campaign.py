@@ -1,23 +1,16 @@
-"""Campaigns: thousands of random cases in virtual time, spread over Spark, each with a verdict; failures are shrunk and kept as files."""
+"""Campaigns: thousands of random cases in virtual time, each with a verdict; failures are shrunk and kept as files."""
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from simulator.cases import Case, run
 from simulator.shrink import broken, shrink
 from simulator.swarm import draw_case
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-# Cases in one Spark job: enough to keep two cores busy for a few seconds, little enough for the bar to move.
-BATCH = 200
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -84,19 +77,6 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
         trace=result.trace,
         events=result.events,
     )
-
-
-def lines(spark: "SparkSession", protocol: str, seeds: Sequence[int], parameters: dict[str, Any]) -> Iterator[Line]:
-    """The results of many seeds, worked out by Spark, batch by batch."""
-    slices = spark.sparkContext.defaultParallelism
-
-    def work(part: Iterable[int]) -> Iterator[bytes]:
-        for seed in part:
-            yield msgspec.json.encode(run_seed(protocol, seed, parameters))
-
-    for batch in (seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)):
-        for line in spark.sparkContext.parallelize(batch, slices).mapPartitions(work).collect():
-            yield msgspec.json.decode(line, type=Line)
 
 
 def keep(case: Case, out: Path) -> Path:

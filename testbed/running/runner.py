@@ -21,10 +21,12 @@ from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
 from testbed.network.emulation import Emulation, emulate
+from testbed.network.emulation import refuse_impossible as refuse_network
 from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.captures import Captures
 from testbed.running.faults import Injector
+from testbed.running.faults import refuse_impossible as refuse_faults
 from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
 
@@ -79,11 +81,17 @@ class Stage:
         self.problems += [problem for problem in dict.fromkeys(problems) if problem not in self.problems]
 
 
+def refuse_impossible(task: Task, machine: Machine) -> None:
+    """Stop before anything is made if this machine cannot emulate the network of a task, or inject its faults."""
+    refuse_network(task.scenario.network, machine)
+    refuse_faults(task.scenario.faults, machine)
+
+
 def run(
     task: Task,
     machine: Machine,
     progress: Progress,
-    before_traffic: Callable[[], None] = lambda: None,
+    before_traffic: Callable[[], object] = lambda: None,
     play: Callable[[Stage, Progress], None] | None = None,
 ) -> None:
     """Run a task and leave its result directory.
@@ -100,7 +108,7 @@ def _on_network(
     task: Task,
     machine: Machine,
     progress: Progress,
-    before_traffic: Callable[[], None],
+    before_traffic: Callable[[], object],
     play: Callable[[Stage, Progress], None],
 ) -> tuple[Setting, "_Measured"]:
     """Make the network, play on it and unmake it."""

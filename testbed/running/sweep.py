@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from analysis.figures.summary import Summary
 
 T = TypeVar("T")
-# Simulated runs in one Spark job for each core, so that the bar moves.
-RUNS_PER_CORE = 2
 # Runs that are analysed together: more would save little, and be lost together if the sweep is killed.
 ANALYSED_TOGETHER = 16
 
@@ -156,14 +154,8 @@ def note(task: Task, reason: str, out: Path) -> None:
         log.write(msgspec.json.encode(Failure(str(task.output.relative_to(out)), reason)) + b"\n")
 
 
-def simulate(spark: "SparkSession", left: Sequence[Task]) -> Iterator[tuple[Task, str]]:
-    """Make runs in virtual time, spread over Spark; each with why it could not be made, if so."""
-    cores = spark.sparkContext.defaultParallelism
-    for some in _batches(left, RUNS_PER_CORE * cores):
-        yield from zip(some, spark.sparkContext.parallelize(some, len(some)).map(_simulated).collect(), strict=True)
-
-
-def _simulated(task: Task) -> str:
+def simulate(task: Task) -> str:
+    """Make a run in virtual time; why it could not be made, if so."""
     return make(task, lambda inside: simulated.run(inside, lambda *_: None))
 
 

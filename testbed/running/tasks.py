@@ -120,5 +120,9 @@ def never_fired(faults: Iterable[Fault]) -> list[str]:
 
 def versions() -> dict[str, str]:
     """What this run stands on."""
-    packages = {package: metadata.version(package) for package in _PACKAGES}
-    return {"python": platform.python_version(), "kernel": platform.release(), **packages}
+    found = {"python": platform.python_version(), "kernel": platform.release()}
+    for package in _PACKAGES:
+        # A machine that only simulates may lack some.
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found

@@ -22,7 +22,7 @@ from hostagent.contract.promises import Guarantee
 from runfiles.reading import load
 from simulator.cases import run as run_case
 from simulator.swarm import draw_case
-from testbed.commands.verdict import print_tally
+from testbed.commands.campaign import print_tally
 from testbed.running.campaign import Tally, run_seed
 from testbed.status import status_of
 from tests.analysis.cast import BROKEN

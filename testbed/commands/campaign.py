@@ -1,0 +1,95 @@
+"""campaign: random cases in virtual time. Returns the exit status."""
+
+import math
+import sys
+from argparse import Namespace
+from collections import Counter
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.judging.findings import Verdict
+from simulator import cases
+from simulator.swarm import TROUBLES, draw_case
+from testbed.running import campaign as campaigns
+from testbed.running.background import SparkStart
+from testbed.running.settings import check_parameters, split_settings
+from testbed.running.workers import spread
+from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
+from testbed.terminal import bar, errors, output, progress
+
+# Failures that are shrunk and printed; where there are many, they are mostly the same.
+MOST_SHRUNK = 5
+
+
+def campaign(arguments: Namespace) -> int:
+    """Random cases in virtual time, or one of them again."""
+    protocol = arguments.protocol
+    _, parameters = split_settings(arguments.set)
+    check_parameters([protocol], parameters)
+    if arguments.replay:
+        return _replay(protocol, arguments.replay, parameters.get(protocol, {}), as_json=arguments.json)
+    out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    seeds = range(arguments.seed, arguments.seed + arguments.schedules)
+    tally = _run_campaign(protocol, seeds, parameters.get(protocol, {}), arguments)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
+    else:
+        print_tally(protocol, tally)
+    for line in tally.failures[:MOST_SHRUNK]:
+        with progress(f"seed {line.seed}") as show:
+            show("shrinking")
+            path = campaigns.keep(draw_case(protocol, line.seed, parameters.get(protocol, {}))[0], out)
+        errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True, markup=False)
+        errors.print(f"  replay: ./castbed campaign --protocol {protocol} --replay {line.seed}", soft_wrap=True)
+        errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
+    return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
+
+
+def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
+    spark = SparkStart(arguments.spark_master).wait if arguments.spark_master else None
+    work = partial(campaigns.run_seed, protocol, parameters=parameters)
+    tally = campaigns.Tally()
+    with bar(f"{protocol}", len(seeds)) as advance:
+        for line in spread(work, seeds, arguments.jobs, spark):
+            tally.add(line)
+            advance(f"{len(tally.failures)} failures")
+    return tally
+
+
+def print_tally(protocol: str, tally: campaigns.Tally) -> None:
+    """What became of all cases, and which promises they tested."""
+    every = math.comb(len(TROUBLES), 2)
+    output.print(
+        f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
+    )
+    output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
+    tested = ", ".join(f"{name} in {count}" for name, count in tally.tested.items() if count) or "nothing"
+    output.print(f"  tested:                  {tested}", soft_wrap=True)
+    if never := [name for name, count in tally.tested.items() if not count]:
+        output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
+    if tally.beyond:
+        lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
+        output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)
+
+
+def _verdicts(verdicts: Counter[str]) -> str:
+    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in Verdict)
+
+
+def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bool) -> int:
+    """One case again, from its seed or its file, with its verdict and its trace."""
+    case = draw_case(protocol, int(what), parameters)[0] if what.isdigit() else cases.load(Path(what))
+    result = cases.run(case)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({"case": case, "result": result}) + b"\n")
+    else:
+        output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), markup=False, soft_wrap=True)
+        from analysis.pages.terminal_tables import judgement_table  # noqa: PLC0415 - takes long to import, and a campaign starts at once
+
+        output.print(judgement_table(result.judgement))
+        output.print(f"trace {result.trace}", soft_wrap=True)
+    return status_of([result.judgement.verdict])

@@ -1,0 +1,49 @@
+"""The two engines of a run. Mininet's is imported when a run on Mininet begins: nothing else needs Mininet, Open vSwitch, Ryu or root."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.network import doctor
+from testbed.running import simulated
+from testbed.running.tasks import Task
+from testbed.terminal import Progress
+
+NAMES = ("mininet", "simulator")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine on this machine, which was found to have all that the engine needs."""
+
+    about: str
+    """How packets travel, for the line that a user sees first."""
+    refuse_impossible: Callable[[Task], None]
+    """Stop, before anything is made, if the engine cannot do what a task asks."""
+    run: Callable[[Task, Progress, Callable[[], object]], None]
+    """Run a task and leave its result directory; the last argument is called before the first packet of an emulated network."""
+
+
+def find(name: str, output: Path) -> Engine:
+    """An engine by its name, or a sentence with all that this machine lacks for it."""
+    return _mininet(output) if name == "mininet" else _simulator(output)
+
+
+def _mininet(output: Path) -> Engine:
+    machine = doctor.require(output)
+    from testbed.running import runner  # noqa: PLC0415 - imports Mininet, which only this engine needs
+
+    return Engine(
+        about=f"{machine.datapath} datapath; links by {machine.shaping}",
+        refuse_impossible=lambda task: runner.refuse_impossible(task, machine),
+        run=lambda task, show, before_traffic: runner.run(task, machine, show, before_traffic),
+    )
+
+
+def _simulator(output: Path) -> Engine:
+    doctor.require_disk(output)
+    return Engine(
+        about="virtual time",
+        refuse_impossible=lambda _: None,
+        run=lambda task, show, _: simulated.run(task, show),
+    )

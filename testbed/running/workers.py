@@ -1,0 +1,94 @@
+"""One function over many items, in processes on this machine's cores, or on a Spark cluster where the user names one.
+
+Results come in the order of the items, however many workers there are. An exception in a worker is raised here, and a worker that dies
+is an exception too. When the caller stops early, as Ctrl-C makes it, the workers are ended before it goes on.
+"""
+
+import functools
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from hostagent.runtime.namespace import die_with_parent
+from testbed.errors import CannotRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+# Items that a worker takes at a time: fewer would cost more messages between processes, more would leave workers idle at the end.
+MOST_AT_A_TIME = 10
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Items in one Spark job for each core, so that the bar moves.
+IN_A_JOB_PER_CORE = 10
+
+
+def spread(
+    work: Callable[[T], R], items: Sequence[T], jobs: int | None = None, spark: "Callable[[], SparkSession] | None" = None
+) -> Iterator[R]:
+    """The results of `work` in the order of `items`: from Spark, or from `jobs` processes, by default one for each core that we may use."""
+    if not items:
+        return iter(())
+    if spark is None:
+        return _in_processes(work, items, min(jobs or len(os.sched_getaffinity(0)), len(items)))
+    if jobs is not None:
+        raise CannotRun("--jobs is for the cores of this machine: leave it out with --spark-master")
+    return _on_spark(work, items, spark())
+
+
+def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R]:
+    # A server forks the workers: this process has threads, and a fork of it could wait for ever for a lock that one of them held.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([work.func.__module__ if isinstance(work, functools.partial) else work.__module__])
+    pool = ProcessPoolExecutor(jobs, context, initializer=_die_with_parent)
+    others = multiprocessing.active_children()
+    try:
+        with _signals_held_back():
+            results = pool.map(work, items, chunksize=max(1, min(MOST_AT_A_TIME, len(items) // (4 * jobs))))
+        yield from results
+    except BrokenProcessPool:
+        raise CannotRun("a worker process was killed, perhaps for want of memory: try fewer at a time with --jobs") from None
+    except BaseException:
+        for worker in set(multiprocessing.active_children()).difference(others):
+            worker.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Ctrl-C and the like wait until all workers are there, and can be ended. Workers never see them: they inherit what is blocked.
+
+    To block is not enough here, as a signal may reach another thread, and Python acts upon it in this one.
+    """
+    came: list[int] = []
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for late in came:
+            signal.raise_signal(late)
+
+
+def _die_with_parent() -> None:
+    """The parent is the server that forks, which ends when this command does, however that ends."""
+    die_with_parent(os.getppid())
+
+
+def _on_spark(work: Callable[[T], R], items: Sequence[T], spark: "SparkSession") -> Iterator[R]:
+    """The workers of a Spark cluster must find Castbed's modules and the user's files where they are here."""
+    context = spark.sparkContext
+    size = IN_A_JOB_PER_CORE * context.defaultParallelism
+    for some in (items[start : start + size] for start in range(0, len(items), size)):
+        yield from context.parallelize(some, len(some)).map(work).collect()
