@@ -26,6 +26,7 @@ from analysis.pictures.fault_plots import delays_over_time_figure
 from analysis.pictures.trees import tree_figure, tree_name
 from analysis.spark import SPARK_ERRORS, reason
 from analysis.tables import deliveries as tables
+from analysis.tables import place
 from analysis.tables.journeys import count_journeys
 from analysis.tables.scan import scan_events, scan_packets
 from analysis.tables.small import small_tables
@@ -44,16 +45,21 @@ def analyse(
         return []
     try:
         histories, summaries = _summaries(spark, runs, progress)
-        for run, summary in zip(runs, summaries, strict=True):
-            write_summary(summary, run.directory)
         if drawing:
             progress("drawing")
             for run, history, summary in zip(runs, histories, summaries, strict=True):
                 plots.save(_figures(run, history, summary), run.directory / "plots")
+        # A run counts as analysed if it has a summary, so that comes last of all.
+        for run, summary in zip(runs, summaries, strict=True):
+            place.publish(run.directory)
+            write_summary(summary, run.directory)
     except OSError as error:
         raise ResultsError(f"the results of the analysis cannot be written: {error}") from error
     except SPARK_ERRORS as error:
         raise ResultsError(f"Spark failed: {reason(error)}") from error
+    finally:
+        for run in runs:
+            place.discard(run.directory)
     return summaries
 
 

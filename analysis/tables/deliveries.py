@@ -4,13 +4,14 @@ The others are made elsewhere: packets and link costs by `analysis.tables.scan`,
 what the job can make of what it has collected by `analysis.tables.small`.
 """
 
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
+
+from analysis.tables.place import unfinished_tables
 
 # Delays are summed up by their quantiles at every half per cent: enough to draw the distribution, and p50 and p99 are among them.
 QUANTILES = tuple(step / 200 for step in range(201))
@@ -42,11 +43,5 @@ def delay_quantiles(delivered: DataFrame) -> DataFrame:
 
 
 def write(table: pa.Table, directory: Path, name: str) -> None:
-    """Write a small table of a run as Parquet. Readers see it when it is whole."""
-    path = directory / "tables" / f"{name}.parquet"
-    path.parent.mkdir(exist_ok=True)
-    if path.is_dir():
-        # Spark wrote it, as it did for earlier runs.
-        shutil.rmtree(path)
-    pq.write_table(table, path.with_name(f".{path.name}"))
-    path.with_name(f".{path.name}").replace(path)
+    """Write a small table of a run as Parquet."""
+    pq.write_table(table, unfinished_tables(directory) / f"{name}.parquet")

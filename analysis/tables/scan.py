@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.books import FOREIGN, CaptureReport
+from analysis.tables.place import discard, unfinished_tables
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import FIELDS, MAGIC, VERSION, Header
 from runfiles.event_logs import read_log
@@ -153,16 +154,15 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: boo
 
 
 def packets_table(directory: Path) -> Path:
-    """Where a run's packets are: a directory of files."""
-    return directory / "tables" / "packets.parquet"
+    """Where the analysis writes a run's packets: a directory of files."""
+    return unfinished_tables(directory) / "packets.parquet"
 
 
 def _empty_table(directory: Path) -> Path:
-    """Where a run's packets go; what an earlier analysis left is removed."""
+    """Where a run's packets go; what an analysis that was killed left is removed."""
+    discard(directory)
     place = packets_table(directory)
-    place.mkdir(parents=True, exist_ok=True)
-    for file in place.iterdir():
-        file.unlink()
+    place.mkdir(parents=True)
     return place
 
 

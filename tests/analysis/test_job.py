@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from analysis import job
 from analysis.books import FOREIGN, REROUTING_NS
 from analysis.figures.summary import Summary, read_summary
 from analysis.job import analyse, compare
 from analysis.judging.judge import Verdict
 from analysis.pages.terminal_tables import summary_table
 from analysis.tables import journeys, scan
+from analysis.tables.small import small_tables
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee
 from hostagent.contract.wire import COST_TOS
@@ -446,3 +448,48 @@ def _halves(part):
         return [part]
     form = Form(blocks=False, order="<", interfaces=(Interface(1, 9),))
     return [part._replace(end=200), part._replace(start=200, form=form)]
+
+
+def contents(directory):
+    """Every file below a directory, hidden ones too, with its bytes."""
+    return {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_an_analysis_that_fails_leaves_every_run_as_it_was(spark, tmp_path, monkeypatch):
+    """The second of two runs cannot be analysed: neither counts as analysed, nor is one that was before changed."""
+    first, second = (honest().write(tmp_path / name) for name in ("first", "second"))
+    analyse([first], spark, drawing=False)
+    before = contents(tmp_path)
+    monkeypatch.setattr(job, "small_tables", _fails_on("second"))
+    with pytest.raises(ResultsError, match="No space left on device"):
+        analyse([first, second], spark, drawing=False)
+    assert contents(tmp_path) == before
+    assert not (second / "summary.json").exists()
+
+
+def test_an_analysis_that_was_killed_is_made_anew(spark, tmp_path):
+    directory = honest().write(tmp_path / "run")
+    (directory / ".tables" / "packets.parquet").mkdir(parents=True)
+    (directory / ".tables" / "packets.parquet" / "part-99.parquet").write_text("half a table")
+    analyse([directory], spark, drawing=False)
+    assert not (directory / ".tables").exists()
+    assert sorted(path.name for path in (directory / "tables" / "packets.parquet").iterdir()) == ["part-0.parquet"]
+
+
+def test_there_is_no_summary_while_tables_are_replaced(spark, tmp_path, monkeypatch):
+    """Killed in that moment, the run is not analysed."""
+    directory = honest().write(tmp_path / "run")
+    analyse([directory], spark, drawing=False)
+    monkeypatch.setattr(job, "write_summary", lambda *_: Path("/dev/full").write_text("summary"))
+    with pytest.raises(ResultsError, match="No space left on device"):
+        analyse([directory], spark, drawing=False)
+    assert not (directory / "summary.json").exists()
+
+
+def _fails_on(name):
+    def tables(run, *others):
+        if run.directory.name == name:
+            Path("/dev/full").write_text("table")
+        return small_tables(run, *others)
+
+    return tables
