@@ -8,10 +8,12 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
 from analysis.judging.judge import Judgement, judge
+from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, ScenarioError, Workload
-from scenarios.faults import AnyFault
+from scenarios.faults import AnyFault, Crash, Partition, check
 from simulator.engine import Outcome, simulate
+from simulator.faults import Healing
 from topologies import find
 
 # Samples cost more than they tell in a run of a hundred quiet virtual seconds.
@@ -31,6 +33,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     settle_ms: float = 2000.0
     heal_for_ms: float
     faults: tuple[AnyFault, ...] = ()
+    dead: tuple[str, ...] = ()
+    """Hosts that stay dead when everything else is healed."""
+    cut_off: tuple[str, ...] = ()
+    """Switches that stay cut off from the others when everything else is healed."""
     parameters: dict[str, Any] = {}
     pack_ms: float | None = 0.0
     """How messages to the same host share a datagram, in the words of `hostagent.runtime.packing`."""
@@ -52,14 +58,13 @@ class Result(msgspec.Struct, frozen=True):
     broadcasts: int
 
 
-def run(case: Case) -> Result:
-    """Simulate a case and judge it."""
+def run(case: Case, core: type[Core] | None = None) -> Result:
+    """Simulate a case and judge it; `core` takes the place of the protocol that the case names."""
     scenario = case.scenario()
-    core = PROTOCOLS[case.protocol]
+    core = core or PROTOCOLS[case.protocol]
     parameters = msgspec.convert(case.parameters, core.Parameters)
-    outcome = simulate(
-        scenario, core, parameters, case.seed, heal_for_ms=case.heal_for_ms, sample_ms=SAMPLE_MS, pack_ms=case.pack_ms
-    )
+    healing = Healing(case.heal_for_ms, case.dead, case.cut_off) if case.heal_for_ms else None
+    outcome = simulate(scenario, core, parameters, case.seed, healing=healing, sample_ms=SAMPLE_MS, pack_ms=case.pack_ms)
     promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
     history = history_of(outcome)
@@ -87,7 +92,8 @@ def load(path: Path) -> Case:
 
 def _check(case: Case) -> None:
     """Refuse a case that cannot be run."""
-    case.scenario()
+    lasting = (*(Crash(host=host) for host in case.dead), Partition(sides=(case.cut_off,)))
+    check(lasting, case.scenario().network, timed=False)
     if case.protocol not in PROTOCOLS:
         raise ScenarioError(f"there is no protocol {case.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     core = PROTOCOLS[case.protocol]

@@ -11,7 +11,7 @@ from hostagent.runtime.memory import retained_items
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
-from simulator.faults import NS_PER_MS, FaultPlayer
+from simulator.faults import NS_PER_MS, FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
 
@@ -41,7 +41,7 @@ def simulate(
     parameters: Any,
     seed: int,
     *,
-    heal_for_ms: float = 0.0,
+    healing: Healing | None = None,
     sample_ms: float = 1000.0,
     crossings: bool = False,
     on_crossing: Callable[[int, Pipe, Packet], None] | None = None,
@@ -49,8 +49,9 @@ def simulate(
 ) -> Outcome:
     """Run a scenario in virtual time.
 
-    With `heal_for_ms`, all faults end with the settling time, and the run goes on for that long on a healthy network; half-way through
-    every source that is up broadcasts once more, as a host that is level with all others has nothing to show. With `crossings` every
+    With `healing`, faults end with the settling time, and the run goes on for a while on what is healed; half-way through every source
+    that is up broadcasts once more, or the first host that is up if no source is: a host that is level with all others has nothing to
+    show. With `crossings` every
     packet on every link is kept; `on_crossing` is told of them instead, for runs with more of them than memory holds.
     """
     world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms)
@@ -68,13 +69,14 @@ def simulate(
         world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload)
     world.run(round(scenario.ends_ms(seed) * NS_PER_MS))
     outcome.unfired = player.unfired
-    if heal_for_ms:
-        player.heal_everything()
+    if healing is not None:
+        player.heal(healing)
         payload = b"healed".ljust(scenario.workload.payload, b".")[: scenario.workload.payload]
-        for source in dict.fromkeys(scenario.sources):
+        alive = [name for name, host in world.hosts.items() if host.alive]
+        for source in [source for source in dict.fromkeys(scenario.sources) if source in alive] or alive[:1]:
             host = world.hosts[source]
-            world.after(round(heal_for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
-        world.run(world.now_ns + round(heal_for_ms * NS_PER_MS))
+            world.after(round(healing.for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
+        world.run(world.now_ns + round(healing.for_ms * NS_PER_MS))
     _sample_hosts(world)
     outcome.ended_ns = world.now_ns
     if crossings:

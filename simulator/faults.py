@@ -1,6 +1,6 @@
 """Faults in virtual time: all of the vocabulary, at a time or when something happens."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runfiles.format import FaultRecord
@@ -10,6 +10,17 @@ from simulator.host import SimulatedHost
 from simulator.world import World
 
 NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Healing:
+    """How faults end: for how long the run then goes on, and what is not healed."""
+
+    for_ms: float
+    dead: tuple[str, ...] = ()
+    """Hosts that stay dead."""
+    cut_off: tuple[str, ...] = ()
+    """Switches that stay cut off from the others."""
 
 
 class FaultPlayer:
@@ -43,8 +54,11 @@ class FaultPlayer:
             else:
                 self._apply(step)
 
-    def heal_everything(self) -> None:
-        """End everything that goes wrong: links are up and lose nothing, switches, controller and hosts are up, nobody waits."""
+    def heal(self, healing: Healing) -> None:
+        """End what goes wrong: links are up and lose nothing, switches, controller and hosts are up, nobody waits.
+
+        Only the hosts and switches that `healing` names are left dead and cut off, whatever became of them until now.
+        """
         self._waiting.clear()
         self._at_door.clear()
         self._world.on_event = None
@@ -52,7 +66,13 @@ class FaultPlayer:
         for switch in sorted(self._stopped):
             self._apply(vocabulary.SwitchStart(switch=switch))
         self._apply(vocabulary.Heal())
+        if healing.cut_off:
+            self.inject(vocabulary.Partition(sides=(healing.cut_off,)))
         for name, host in self._world.hosts.items():
+            if name in healing.dead:
+                if host.alive:
+                    self._apply(vocabulary.Crash(host=name))
+                continue
             if not host.alive:
                 self._apply(vocabulary.Restart(host=name))
             self._apply(vocabulary.Resume(host=name))

@@ -42,6 +42,10 @@ def _smaller(case: Case) -> Iterator[Case]:
         for start in range(0, count, size):
             yield msgspec.structs.replace(case, faults=(*case.faults[:start], *case.faults[start + size :]))
         size //= 2
+    for host in case.dead:
+        yield msgspec.structs.replace(case, dead=tuple(other for other in case.dead if other != host))
+    if case.cut_off:
+        yield msgspec.structs.replace(case, cut_off=())
     for messages in dict.fromkeys((1, case.messages // 2, case.messages - 1)):
         if 1 <= messages < case.messages:
             yield msgspec.structs.replace(case, messages=messages)

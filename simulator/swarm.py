@@ -1,11 +1,14 @@
 """Random cases from one number each. Every kind of fault is on or off for a whole case, so that rare combinations come up often.
 
-A case has a safety phase, in which everything goes wrong that was drawn, and then a liveness phase on a healed network, long enough for
-everything that the protocol promises to come true.
+A case has a safety phase, in which everything goes wrong that was drawn, and then a liveness phase on the part of the network that is
+healed, long enough for everything that the protocol promises there to come true. Hosts that die for good and switches that are cut off for
+good are no part of it.
 """
 
 from collections.abc import Callable, Iterator
 from random import Random
+
+import msgspec
 
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
@@ -76,11 +79,15 @@ def _link_change(draw: _Draw) -> Iterator[AnyFault]:
 
 
 def _partition(draw: _Draw) -> Iterator[AnyFault]:
-    switches = draw.network.switches
-    side = tuple(draw.random.sample(switches, k=draw.random.randint(1, len(switches) - 1)))
-    at_ms = draw.moment()
+    side, at_ms = _draw_side(draw), draw.moment()
     yield vocabulary.Partition(at_ms=at_ms, sides=(side,))
     yield vocabulary.Heal(at_ms=at_ms + draw.span())
+
+
+def _draw_side(draw: _Draw) -> tuple[str, ...]:
+    """Some of the switches, and not all."""
+    switches = draw.network.switches
+    return tuple(draw.random.sample(switches, k=draw.random.randint(1, len(switches) - 1)))
 
 
 def _switch_stop(draw: _Draw) -> Iterator[AnyFault]:
@@ -99,10 +106,6 @@ def _crash(draw: _Draw) -> Iterator[AnyFault]:
     at_ms, host = draw.moment(), draw.host()
     yield vocabulary.Crash(at_ms=at_ms, host=host)
     yield vocabulary.Restart(at_ms=at_ms + draw.span(), host=host)
-
-
-def _crash_for_good(draw: _Draw) -> Iterator[AnyFault]:
-    yield vocabulary.Crash(at_ms=draw.moment(), host=draw.host())
 
 
 def _crash_while_sending(draw: _Draw) -> Iterator[AnyFault]:
@@ -145,7 +148,6 @@ KINDS: dict[str, Callable[[_Draw], Iterator[AnyFault]]] = {
     "switch-stop": _switch_stop,
     "controller-stop": _controller_stop,
     "crash": _crash,
-    "crash-for-good": _crash_for_good,
     "crash-while-sending": _crash_while_sending,
     "restart-lost": _restart_lost,
     "pause": _pause,
@@ -153,7 +155,10 @@ KINDS: dict[str, Callable[[_Draw], Iterator[AnyFault]]] = {
     "drop-message": _at_door(vocabulary.DropMessage),
     "duplicate-message": _at_door(vocabulary.DuplicateMessage),
 }
-"""Every kind of trouble that a case can have, beside what its links do by themselves."""
+"""Every kind of trouble that healing ends, beside what the links do by themselves."""
+
+FOR_GOOD = ("crash-for-good", "cut-off-for-good")
+"""The kinds of trouble that healing leaves: hosts stay dead, switches stay cut off from the others."""
 
 _LINK_OPTIONS = {
     "loss": ("1%", "10%", "30%"),
@@ -167,7 +172,7 @@ _LINK_OPTIONS = {
 """What the expensive links do by themselves, each on or off for a whole case."""
 
 
-TROUBLES = (*KINDS, *_LINK_OPTIONS)
+TROUBLES = (*KINDS, *FOR_GOOD, *_LINK_OPTIONS)
 """Everything that can be on in a case."""
 
 
@@ -184,22 +189,60 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
     on = [kind for kind in KINDS if random.random() < 0.4 and kind not in without]
     drawn = [fault for kind in on for _ in range(random.randint(1, MOST_OF_A_KIND)) for fault in KINDS[kind](draw)]
     promise = core.promise(core.Parameters(**(parameters or {})), len(network.hosts))
+    sources = tuple(random.sample(network.hosts, k=random.randint(1, min(3, len(network.hosts)))))
+    pack_ms = PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0
+    for_good = [kind for kind in FOR_GOOD if random.random() < 0.4 and kind not in without]
+    dead = _draw_dead(draw) if "crash-for-good" in for_good else ()
+    cut_off = _draw_side(draw) if "cut-off-for-good" in for_good else ()
+    alive_again = [fault for fault in drawn if not (isinstance(fault, vocabulary.Restart) and fault.host in dead)]
+    on += for_good
     case = Case(
         protocol=protocol,
         seed=seed,
         topology=topology,
-        sources=tuple(random.sample(network.hosts, k=random.randint(1, min(3, len(network.hosts))))),
+        sources=sources,
         messages=messages,
         interval_ms=interval_ms,
         settle_ms=500.0,
         heal_for_ms=2 * promise.patience_ms + 10_000,
-        faults=tuple(drawn),
+        faults=(*alive_again, *_deaths(draw, dead, sources, messages)),
+        dead=dead,
+        cut_off=cut_off,
         parameters=parameters or {},
         beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
-        # Drawn last, so that the rest of a case is what it was before there was packing.
-        pack_ms=PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0,
+        pack_ms=pack_ms,
     )
     return case, frozenset((*on, *link_kinds))
+
+
+def _draw_dead(draw: _Draw) -> tuple[str, ...]:
+    """Hosts to die for good, from one to all but one: any hosts, or all at some of the switches."""
+    hosts = draw.network.hosts
+    if draw.random.random() < 0.5:
+        side = _draw_side(draw)
+        beside = tuple(host for host in hosts if draw.network.access_switch(host) in side)
+        if beside:
+            return beside
+    return tuple(draw.random.sample(hosts, k=draw.random.randint(1, len(hosts) - 1)))
+
+
+def _deaths(draw: _Draw, dead: tuple[str, ...], sources: tuple[str, ...], messages: int) -> Iterator[AnyFault]:
+    """How hosts die for good: before the first broadcast, at any time, or in the middle of one.
+
+    In half of the cases all die of the same message: each when it has delivered it, or has sent so many datagrams about it.
+    """
+    together = draw.random.random() < 0.5
+    origin, sequence = draw.random.choice(sources), draw.random.randint(1, -(-messages // len(sources)))
+    for host in dead:
+        nth = draw.random.randint(1, 2 * len(draw.network.hosts))
+        delivers, sends = Trigger("deliver", host=host), Trigger("send", host=host, nth=nth)
+        when = draw.random.choice((delivers, delivers, sends) if together else (None, None, delivers, sends))
+        if when is None:
+            yield vocabulary.Crash(at_ms=draw.random.choice((0.0, draw.moment())), host=host)
+        elif together:
+            yield vocabulary.Crash(when=msgspec.structs.replace(when, origin=origin, sequence=sequence), host=host)
+        else:
+            yield vocabulary.Crash(when=msgspec.structs.replace(when, nth=nth), host=host)
 
 
 def _copy_ms(network: Network, core: type[Core]) -> float:

@@ -7,12 +7,11 @@ runs and is connected with the one that suspects it; that of a host that is paus
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
 
 import msgspec
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import History, Suspicion
+from analysis.judging.history import History, SuspicionSpan, suspicion_spans
 from analysis.judging.network_state import moment
 from runfiles.format import FaultRecord
 
@@ -39,18 +38,9 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
     """The time for which a host that ran and was connected was suspected, added up over all pairs of hosts."""
 
 
-class _Span(NamedTuple):
-    """From when until when a host suspected another."""
-
-    host: str
-    suspect: str
-    start_ns: int
-    end_ns: int
-
-
 def detection(history: History, faults: Iterable[FaultRecord], connectivity: Connectivity) -> Detection | None:
     """Hold the suspicions of a run against its faults; nothing if nobody was ever suspected."""
-    spans = list(_spans(history))
+    spans = list(suspicion_spans(history))
     if not spans:
         return None
     crashes = tuple(_noticed(fault.target, down, spans) for fault, down in _crashes(faults, history.ended_ns))
@@ -63,19 +53,6 @@ def detection(history: History, faults: Iterable[FaultRecord], connectivity: Con
         false_suspicions=sum(_is_wrong(span, connectivity) for span in spans),
         wrongly_suspected_ms=sum(wrong_ns) / _NS_PER_MS,
     )
-
-
-def _spans(history: History) -> Iterator[_Span]:
-    """Every suspicion with its end: when it was taken back, or when the run ended."""
-    since: dict[tuple[str, str], Suspicion] = {}
-    for change in history.suspicions:
-        pair = change.host, change.suspect
-        if change.suspected:
-            since.setdefault(pair, change)
-        elif pair in since:
-            yield _Span(*pair, since.pop(pair).at_ns, change.at_ns)
-    for pair, change in since.items():
-        yield _Span(*pair, change.at_ns, history.ended_ns)
 
 
 def _crashes(faults: Iterable[FaultRecord], ended_ns: int) -> Iterator[tuple[FaultRecord, tuple[int, int]]]:
@@ -92,7 +69,7 @@ def _crashes(faults: Iterable[FaultRecord], ended_ns: int) -> Iterator[tuple[Fau
                 yield fault, (moment(fault), end_ns)
 
 
-def _noticed(host: str, down: tuple[int, int], spans: Iterable[_Span]) -> Noticed:
+def _noticed(host: str, down: tuple[int, int], spans: Iterable[SuspicionSpan]) -> Noticed:
     crashed_ns, back_ns = down
     after_ms: dict[str, float] = {}
     for span in spans:
@@ -101,11 +78,11 @@ def _noticed(host: str, down: tuple[int, int], spans: Iterable[_Span]) -> Notice
     return Noticed(host, crashed_ns, after_ms)
 
 
-def _is_wrong(span: _Span, connectivity: Connectivity) -> bool:
+def _is_wrong(span: SuspicionSpan, connectivity: Connectivity) -> bool:
     return any(start_ns <= span.start_ns < end_ns for start_ns, end_ns in connectivity.together(span.host, span.suspect))
 
 
-def _wrong_ns(span: _Span, connectivity: Connectivity) -> int:
+def _wrong_ns(span: SuspicionSpan, connectivity: Connectivity) -> int:
     """For how long a suspicion was wrong."""
     overlaps = (
         min(end_ns, span.end_ns) - max(start_ns, span.start_ns)

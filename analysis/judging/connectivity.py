@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import compress
 from typing import NamedTuple
 
 from analysis.judging.history import BroadcastEvent
@@ -82,6 +83,15 @@ class Connectivity:
                 self._losses[fault.target].append(fault.asked_ns)
 
     @property
+    def amnesic(self) -> frozenset[str]:
+        """The hosts that ever lost their storage."""
+        return frozenset(self._losses)
+
+    def away(self, host: str) -> list[Connected]:
+        """When a host that never lost its storage did not run: it was down or stood still."""
+        return self._kinds.away(host)
+
+    @property
     def is_whole(self) -> bool:
         """Whether at the end every host ran and all were connected."""
         part_of = self.intervals[-1].part_of
@@ -148,10 +158,17 @@ class _Kinds:
         return self._runs[key]
 
     def _find_runs(self, one: int, other: int) -> list[Connected]:
+        parts = zip(self._parts[one], self._parts[other], strict=True)
+        return self._joined(part is not None and part == its_part for part, its_part in parts)
+
+    def away(self, host: str) -> list[Connected]:
+        """When a host is in no part of the network."""
+        return self._joined(part is None for part in self._parts[self._kind_of[host]])
+
+    def _joined(self, chosen: Iterable[bool]) -> list[Connected]:
+        """The intervals that are chosen, those that follow each other as one."""
         found: list[Connected] = []
-        for interval, part, its_part in zip(self._intervals, self._parts[one], self._parts[other], strict=True):
-            if part is None or part != its_part:
-                continue
+        for interval in compress(self._intervals, chosen):
             if found and found[-1][1] == interval.start_ns:
                 found[-1] = found[-1][0], interval.end_ns
             else:

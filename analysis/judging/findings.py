@@ -22,7 +22,7 @@ class Verdict(enum.StrEnum):
 
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, or `missing` for a delivery that was due at that time."""
+    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, `suspect`, or `missing` for what was due at that time."""
 
     at_ns: int
     host: str

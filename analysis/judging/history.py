@@ -66,6 +66,15 @@ class Suspicion(NamedTuple):
     suspected: bool
 
 
+class SuspicionSpan(NamedTuple):
+    """From when until when a host suspected another."""
+
+    host: str
+    suspect: str
+    start_ns: int
+    end_ns: int
+
+
 class History(NamedTuple):
     """Everything in the order of time, on the one clock that all hosts share. Of two events at one host, the first in its log comes first.
 
@@ -90,6 +99,19 @@ class History(NamedTuple):
     def broadcast_at(self) -> dict[MessageId, int]:
         """When each message was first broadcast."""
         return {broadcast.message: broadcast.at_ns for broadcast in reversed(self.broadcasts)}
+
+
+def suspicion_spans(history: History) -> Iterator[SuspicionSpan]:
+    """Every suspicion with its end: when it was taken back, or when the run ended."""
+    since: dict[tuple[str, str], Suspicion] = {}
+    for change in history.suspicions:
+        pair = change.host, change.suspect
+        if change.suspected:
+            since.setdefault(pair, change)
+        elif pair in since:
+            yield SuspicionSpan(*pair, since.pop(pair).at_ns, change.at_ns)
+    for pair, change in since.items():
+        yield SuspicionSpan(*pair, change.at_ns, history.ended_ns)
 
 
 def make(

@@ -17,6 +17,7 @@ from analysis.judging.properties import (
     causal_order,
     cluster_tree,
     convergence,
+    failure_detection,
     multiple_group_order,
     multiple_source_order,
     no_creation,
@@ -47,6 +48,7 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.QUIESCENCE: quiescence.check,
     Guarantee.BOUNDED_MEMORY: bounded_memory.check,
     Guarantee.CLUSTER_TREE: cluster_tree.check,
+    Guarantee.FAILURE_DETECTION: failure_detection.check,
 }
 """The checker of each guarantee."""
 

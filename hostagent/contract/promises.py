@@ -8,8 +8,8 @@ import msgspec
 class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
 
-    Those up to `CONVERGENCE` speak of what the application sees, the next two of what the network and the hosts bear, the last of the way
-    that messages take.
+    Those up to `CONVERGENCE` speak of what the application sees, the next two of what the network and the hosts bear, the last two of the
+    way that messages take and of what hosts think of each other.
     """
 
     NO_CREATION = "no creation"
@@ -25,6 +25,7 @@ class Guarantee(enum.StrEnum):
     QUIESCENCE = "quiescence"
     BOUNDED_MEMORY = "bounded memory"
     CLUSTER_TREE = "cluster tree"
+    FAILURE_DETECTION = "failure detection"
 
 
 class Carrier(enum.StrEnum):

@@ -57,7 +57,7 @@ class LazyReliable(WatchfulCore):
         """
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
-            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee.FAILURE_DETECTION),
         )
         return Promise(
             guarantees=guarantees,

@@ -12,7 +12,8 @@ the crash of a host that has delivered takes nothing away, which is what a repli
 
 When the detector errs. A crash that is not noticed yet delays delivery. A host that is suspected wrongly is not waited for: a message may
 then be delivered that it does not have yet. It still gets it, from every host that has it, unless all of those die for good first; only
-then is uniform agreement broken. What is delivered was broadcast, and is delivered once, whatever the detector says.
+then is uniform agreement broken, and it is not counted against this protocol: every host owes a message only to those that it did not
+suspect when it delivered it. What is delivered was broadcast, and is delivered once, whatever the detector says.
 
 Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements of the links. The n - 1 acknowledgements of what a host
 receives first travel with its own letter to the sender, so that makes n (n - 1) data datagrams and (n - 1)(n - 1) of control when nothing
@@ -39,8 +40,7 @@ class Uniform(WatchfulCore):
     assumes = (
         "not all that have a message fail for good while a host that lacks it is suspected wrongly; room for n (n - 1) packets"
     )
-    # With faults that make the detector err, a crash for good can be what the assumption excludes.
-    beyond = frozenset({"restart-lost", "crash-for-good"})
+    beyond = frozenset({"restart-lost"})
     all_relay = True
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
@@ -56,7 +56,7 @@ class Uniform(WatchfulCore):
         """
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.UNIFORM_AGREEMENT),
-            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee.FAILURE_DETECTION),
         )
         return Promise(
             guarantees=guarantees,

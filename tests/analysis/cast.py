@@ -10,6 +10,7 @@ from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as m
 from tests.analysis import ordered_mutants as o
 from tests.analysis import plays
+from tests.mutants.parts import NeverSuspects, NeverTrustsAgain, SuspectsEverybody, with_part
 
 G = Guarantee
 
@@ -41,6 +42,9 @@ RIGHT = [
     (G.QUIESCENCE, Basic, plays.many_messages),
     (G.BOUNDED_MEMORY, Basic, plays.many_messages),
     (G.CLUSTER_TREE, m.ChildOfTheSource, plays.quiet_day),
+    (G.FAILURE_DETECTION, LazyReliable, plays.away_and_back),
+    (G.FAILURE_DETECTION, Uniform, plays.away_and_back),
+    (G.FAILURE_DETECTION, LazyReliable, plays.long_partition),
 ]
 
 # fmt: off
@@ -91,6 +95,9 @@ BROKEN = [
     (G.CLUSTER_TREE, m.ChildOfTheHostBefore, plays.quiet_day, "h3 is a child of h2, but h1 leads their cluster, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
     (G.CLUSTER_TREE, m.ChildrenOfEachOther, plays.quiet_day, "h2 is a child of h3 is a child of h2, in a circle, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
     (G.CLUSTER_TREE, m.SourceIsAChild, plays.quiet_day, "h1 is the source, but a child of h2, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.FAILURE_DETECTION, with_part(LazyReliable, "detector", NeverSuspects), plays.away_and_back, "h1 did not suspect h3, which was silent from 1.000 s to 11.000 s"),
+    (G.FAILURE_DETECTION, with_part(LazyReliable, "detector", NeverTrustsAgain), plays.away_and_back, "h1 suspected h3 from 11.000 s to 21.000 s, though both ran and were connected"),
+    (G.FAILURE_DETECTION, with_part(LazyReliable, "detector", SuspectsEverybody), plays.quiet_day, "h2 suspected h1 from 3.003 s to 14.000 s, though both ran and were connected"),
     (G.CLUSTER_TREE, m.LeavesAgain, plays.quiet_day, "h2 has no parent, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
 ]
 # fmt: on

@@ -112,6 +112,18 @@ def deliver_and_die(core) -> Stage:
     return stage
 
 
+def away_and_back(core) -> Stage:
+    """h3 is down for ten seconds, and then there again."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(1)
+    stage.crash("h3")
+    stage.run(10)
+    stage.restart("h3")
+    stage.run(10)
+    return stage
+
+
 def last_first(core) -> Stage:
     """h1 broadcasts three messages, and the last one arrives first."""
     stage = Stage(core, choose=lambda count: count - 1)

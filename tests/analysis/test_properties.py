@@ -5,14 +5,18 @@ import pytest
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import not_tested
-from analysis.judging.history import History
+from analysis.judging.history import History, make
 from analysis.judging.judge import CHECKS, Verdict
 from hostagent.contract.promises import Carrier, Guarantee
 from hostagent.protocols.basic import Basic
+from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as m
 from tests.analysis import plays
 from tests.analysis.cast import BROKEN, RIGHT
 from tests.analysis.stage import SECOND, Stage, promise, star
+from tests.mutants.parts import NeverSuspects, with_part
+from tests.mutants.watchful import ByMajority
 
 G = Guarantee
 
@@ -85,6 +89,7 @@ def test_how_many_cases_each_checker_judges():
         "quiescence": 3,
         "bounded memory": 3,
         "cluster tree": 1,
+        "failure detection": 0,
     }
 
 
@@ -101,6 +106,7 @@ def test_how_many_cases_each_checker_judges():
         (G.QUIESCENCE, "at the end a host was down or cut off, so there was something left to do"),
         (G.BOUNDED_MEMORY, "at the end a host was down or cut off, so there was something left to do"),
         (G.CLUSTER_TREE, "at the end a host was down or cut off"),
+        (G.FAILURE_DETECTION, "nobody was suspected wrongly, and nobody was silent for more than 5 s"),
     ],
 )
 def test_one_message_that_reaches_nobody_tests_little(guarantee, why):
@@ -240,3 +246,77 @@ def test_without_samples_rest_is_unknown():
         "h3 was sampled 0 times after the last broadcast or fault; it takes two to tell a rate"
     )
     assert judged(G.BOUNDED_MEMORY, stage).reason == "h3 was not sampled after the last broadcast or fault"
+
+
+def test_a_silence_or_a_suspicion_that_lasts_to_the_end_and_not_for_long_enough_is_unknown():
+    silent, wrong = Stage(with_part(LazyReliable, "detector", NeverSuspects)), Stage(LazyReliable)
+    for stage in (silent, wrong):
+        stage.broadcast("h1")
+        stage.run(1)
+    silent.crash("h3")
+    wrong.isolate("h3")
+    for stage in (silent, wrong):
+        stage.run(4)
+    wrong.rejoin("h3")
+    wrong.in_flight.clear()
+    assert judged(G.FAILURE_DETECTION, silent).reason == (
+        "h1 did not suspect h3, which was silent from 1.000 s to 5.000 s: too soon to say never"
+    )
+    wrong.now_s += 0.5
+    assert judged(G.FAILURE_DETECTION, wrong).reason == (
+        "h3 suspected h2 from 5.000 s to 5.500 s, though both ran and were connected: too soon to say for ever"
+    )
+
+
+def test_who_starts_again_may_take_its_time_anew_to_suspect_and_who_was_down_itself_saw_no_silence():
+    stage = Stage(with_part(LazyReliable, "detector", NeverSuspects))
+    stage.broadcast("h1")
+    stage.crash("h3")
+    for _ in range(3):
+        stage.run(4)
+        for host in ("h1", "h2"):
+            stage.crash(host)
+            stage.restart(host)
+    stage.restart("h3")
+    stage.run(1)
+    assert judged(G.FAILURE_DETECTION, stage).verdict is Verdict.NOT_TESTED
+    assert judged(G.FAILURE_DETECTION, stage, patience_ms=3000).verdict is Verdict.VIOLATED
+
+
+def left_alone(core, *, cut_off):
+    """h1 and h2 have the message and die; h3, perhaps cut off meanwhile, does not, and lives on."""
+    stage = Stage(core)
+    if cut_off:
+        stage.isolate("h3")
+    stage.broadcast("h1")
+    stage.lose("h3")
+    for _ in range(4):
+        stage.hand_over()
+        stage.lose("h3")
+    stage.crash("h1")
+    stage.crash("h2")
+    if cut_off:
+        stage.rejoin("h3")
+    stage.run(30)
+    return stage
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_with_a_detector_a_message_is_owed_to_all_that_are_not_suspected_connected_or_not(cut_off):
+    held_to = promise_of(Uniform)
+    for core, verdict in ((Uniform, Verdict.NOT_TESTED), (ByMajority, Verdict.VIOLATED)):
+        stage = left_alone(core, cut_off=cut_off)
+        assert CHECKS[G.UNIFORM_AGREEMENT](stage.history(), held_to, stage.connectivity()).verdict is verdict
+
+
+def test_who_is_suspected_wrongly_is_not_owed_what_dead_hosts_delivered():
+    stage = left_alone(ByMajority, cut_off=True)
+    suspicion = ("h1", 0, "suspect", "", 0, {"host": "h3"}), ("h2", 0, "suspect", "", 0, {"host": "h3"})
+    for known, verdict in ((suspicion[:1], Verdict.VIOLATED), (suspicion, Verdict.NOT_TESTED)):
+        history = make(stage.hosts, (*known, *stage.events), stage.now_ns, ())
+        assert CHECKS[G.UNIFORM_AGREEMENT](history, promise_of(Uniform), stage.connectivity()).verdict is verdict
+
+
+def promise_of(core):
+    """What a core promises, with the patience of the stage."""
+    return msgspec.structs.replace(core.promise(core.Parameters(), 3), patience_ms=5000.0)

@@ -30,7 +30,8 @@ def sampled(promise=PROMISE) -> Maker:
     for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
         details = {"source": "h1", "parent": parent, "leader": host == "h3"}
         maker.events[host].append(Event(at_ns=START_NS + 30 * 10**9, event="parent", details=details))
-    maker.events["h2"].append(Event(at_ns=START_NS + 31 * 10**9, event="suspect", details={"host": "h4"}))
+    for second, event in ((31, "suspect"), (32, "trust")):
+        maker.events["h2"].append(Event(at_ns=START_NS + second * 10**9, event=event, details={"host": "h4"}))
     return maker
 
 
@@ -80,7 +81,7 @@ def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
     assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
     assert len(history.samples) == 4 * 29
     assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3")
-    assert history.suspicions == (Suspicion(START_NS + 31 * 10**9, "h2", "h4", True),)
+    assert history.suspicions[0] == Suspicion(START_NS + 31 * 10**9, "h2", "h4", True)
 
 
 DAMAGE = {

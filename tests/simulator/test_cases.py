@@ -12,10 +12,10 @@ from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
 from scenarios import ScenarioError
-from scenarios.faults import Partition, trunks
+from scenarios.faults import Crash, Partition, Restart, trunks
 from simulator.cases import Case, load, run
 from simulator.shrink import broken, shrink
-from simulator.swarm import _LINK_OPTIONS, KINDS, draw_case
+from simulator.swarm import TROUBLES, draw_case
 from topologies import find
 
 DRAWN = 400
@@ -58,10 +58,35 @@ class ForgetsAtRestart(Basic):
 
 
 def test_every_kind_of_trouble_and_every_pair_of_kinds_is_drawn(drawn):
-    kinds = {*KINDS, *_LINK_OPTIONS}
     pairs = {pair for _, on in drawn for pair in itertools.combinations(sorted(on), 2)}
-    assert {kind for _, on in drawn for kind in on} == kinds
-    assert pairs == set(itertools.combinations(sorted(kinds), 2))
+    assert {kind for _, on in drawn for kind in on} == set(TROUBLES)
+    assert pairs == set(itertools.combinations(sorted(TROUBLES), 2))
+
+
+def test_some_hosts_stay_dead_from_one_to_all_but_one_and_sources_among_them(drawn):
+    dying = [case for case, on in drawn if "crash-for-good" in on]
+    shares = {(len(case.dead), len(find(case.topology).hosts)) for case in dying}
+    assert {dead for dead, _ in shares} >= {1, 2, 3, 4, 5}
+    assert all(1 <= dead < hosts for dead, hosts in shares)
+    assert any(dead == hosts - 1 for dead, hosts in shares if hosts > 4)
+    assert any(set(case.sources) <= set(case.dead) for case in dying)
+    assert not any(case.dead for case, on in drawn if "crash-for-good" not in on)
+    for case in dying:
+        revived = {fault.host for fault in case.faults if isinstance(fault, Restart)}
+        assert revived.isdisjoint(case.dead)
+
+
+def test_hosts_die_before_all_broadcasts_at_a_delivery_and_in_the_middle_of_a_message(drawn):
+    deaths = [fault for case, _ in drawn for fault in case.faults if isinstance(fault, Crash) and fault.host in case.dead]
+    assert {0.0} < {death.at_ms for death in deaths}
+    assert {death.when.event for death in deaths if death.when} == {"deliver", "send"}
+    assert any(death.when.sequence and death.when.event == "send" and death.when.nth > 1 for death in deaths if death.when)
+
+
+def test_a_part_of_the_network_stays_cut_off_and_never_all_of_it(drawn):
+    for case, on in drawn:
+        assert bool(case.cut_off) == ("cut-off-for-good" in on)
+        assert set(case.cut_off) < set(find(case.topology).switches)
 
 
 def test_what_a_protocol_does_not_claim_to_survive_is_drawn_seldom_and_marked(drawn):
@@ -126,6 +151,8 @@ def test_a_case_reads_back_from_its_file_and_runs_the_same(tmp_path, drawn):
             '{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "messages": 0}',
             "there must be at least one",
         ),
+        ('{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "dead": ["h99"]}', "host 'h99'"),
+        ('{"protocol": "basic", "seed": 1, "heal_for_ms": 1, "topology": "figure-3-1", "cut_off": ["s99"]}', "switch 's99'"),
     ],
 )
 def test_a_bad_case_is_refused_in_a_sentence_that_names_its_file(tmp_path, text, sentence):

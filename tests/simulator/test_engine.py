@@ -14,6 +14,7 @@ from scenarios import Scenario, Workload
 from scenarios.faults import Crash, Flap, LinkDown, Pause, Trigger
 from simulator.cases import run
 from simulator.engine import CROSSING, simulate
+from simulator.faults import Healing
 from simulator.swarm import draw_case
 from topologies import find
 from topologies.paths import path
@@ -68,17 +69,25 @@ def test_a_run_goes_on_until_everything_has_settled():
 def test_a_healed_run_delivers_what_faults_kept_away():
     down = LinkDown(at_ms=0, link="s1-s2")
     cut_off = simulated("clusters:k=2,size=1,shape=line", faults=[down])
-    healed = simulated("clusters:k=2,size=1,shape=line", faults=[down], heal_for_ms=10_000)
+    healed = simulated("clusters:k=2,size=1,shape=line", faults=[down], healing=Healing(10_000))
     assert (len(deliveries(cut_off)), len(deliveries(healed))) == (5, 12)
 
 
 def test_half_way_through_healing_every_source_that_is_up_broadcasts_once_more():
     shape, faults = "clusters:k=2,size=2,shape=line", [Crash(at_ms=500, host="h3")]
-    outcome = simulated(shape, faults=faults, heal_for_ms=10_000, messages=2, sources=("h1", "h3"))
+    outcome = simulated(shape, faults=faults, healing=Healing(10_000), messages=2, sources=("h1", "h3"))
     healed_ns = outcome.faults[-1].applied_ns
     again = [(host, event.at_ns - healed_ns) for host, event in outcome.events if event.event == "broadcast"][2:]
     assert again == [("h1", 5_000_000_000), ("h3", 5_000_000_000)]
     assert deliveries(outcome) == Counter((h, s, n) for h in outcome.world.network.hosts for s in ("h1", "h3") for n in (1, 2))
+
+
+def test_where_every_source_stays_dead_the_first_host_that_lives_broadcasts():
+    shape, healing = "clusters:k=2,size=2,shape=line", Healing(10_000, dead=("h1", "h2"))
+    outcome = simulated(shape, healing=healing, messages=2, sources=("h1", "h2"))
+    broadcasts = [(host, event.sequence) for host, event in outcome.events if event.event == "broadcast"]
+    assert broadcasts == [("h1", 1), ("h2", 1), ("h3", 1)]
+    assert [host for host, origin, _ in deliveries(outcome) if origin == "h3"] == ["h3", "h4"]
 
 
 def test_faults_that_never_came_are_told():
@@ -131,7 +140,7 @@ def test_the_seed_of_a_run_decides_what_is_lost():
 def test_a_source_that_crashes_takes_its_message_up_again_unharmed():
     """What is stored and sent again is what was broadcast, byte for byte: the repaired copies are as long as the first."""
     faults = [Crash(host="h1", when=Trigger("send", host="h1", nth=1))]
-    outcome = simulated("clusters:k=2,size=2,shape=line", faults=faults, heal_for_ms=10_000, crossings=True, messages=1)
+    outcome = simulated("clusters:k=2,size=2,shape=line", faults=faults, healing=Healing(10_000), crossings=True, messages=1)
     rows = [dict(zip(CROSSING, row, strict=True)) for row in outcome.crossings]
     assert {row["purpose"] for row in rows} == {"data", "repair", "control"}
     assert len({row["bytes"] for row in rows if row["kind"] == 0}) == 1

@@ -2,6 +2,7 @@
 
 import pytest
 
+from analysis.judging.connectivity import Connectivity
 from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import (
@@ -23,7 +24,9 @@ from scenarios.faults import (
     SwitchStart,
     SwitchStop,
     Trigger,
+    trunks,
 )
+from simulator.faults import Healing
 from tests.simulator.conftest import MS
 
 RING = "clusters:k=3,size=1,shape=ring,delay=10ms"
@@ -264,7 +267,7 @@ def test_after_everything_is_healed_nothing_goes_wrong_any_more(started):
     ]
     stage = started(RING + ",loss=100%", faults=faults)
     stage.run(150)
-    stage.player.heal_everything()
+    stage.player.heal(Healing(3000))
     before = len(stage.player.records)
     stage.tell("h3", "send h1", at_ms=300)
     stage.run(3000)
@@ -272,6 +275,20 @@ def test_after_everything_is_healed_nothing_goes_wrong_any_more(started):
     assert len(stage.player.records) == before
     assert all(pipe.up for pipe in stage.world.pipes.values())
     assert all(host.alive and not host.paused for host in stage.world.hosts.values())
+
+
+def test_healing_leaves_hosts_dead_and_switches_cut_off(started):
+    """Whatever became of a host until then: h1 is up, h2 stands still, h3 is down already."""
+    stage = started(RING, faults=[Pause(at_ms=0, host="h2"), Crash(at_ms=0, host="h3"), LinkDown(at_ms=0, link="s1-s2")])
+    stage.run(100)
+    stage.player.heal(Healing(3000, dead=("h1", "h2", "h3"), cut_off=("s1",)))
+    stage.run(1000)
+    assert {name for name, host in stage.world.hosts.items() if not host.alive} == {"h1", "h2", "h3"}
+    down = {link.name for link in stage.world.network.links if not stage.world.pipes[link.a, link.b].up}
+    assert down == {link.name for link in trunks(stage.world.network) if "s1" in {link.a, link.b}}
+    connectivity = Connectivity(stage.world.network, stage.player.records, 1000 * MS)
+    assert connectivity.correct.isdisjoint({"h1", "h2", "h3"})
+    assert not connectivity.is_whole
 
 
 def test_records_say_what_was_done_when_and_how(started):

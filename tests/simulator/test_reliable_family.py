@@ -1,4 +1,4 @@
-"""The second paper's claims about its four broadcasts, in virtual time: hosts that die for good, which campaigns always bring back."""
+"""The second paper's claims about its four broadcasts, in virtual time."""
 
 import itertools
 from random import Random
