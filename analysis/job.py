@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analysis.books import CaptureReport, Fates, LinkCost, balance, disturbances, merged
 from analysis.figures.claims import Sweep
-from analysis.figures.summary import Delays, Summary, summarise, write_summary
+from analysis.figures.summary import Summary, summarise, write_summary
 from analysis.judging.history import History
 from analysis.judging.history import make as make_history
 from analysis.judging.parents import sources
@@ -101,18 +101,17 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
     delivered = tables.deliveries(events.where("report is null"))
     try:
         histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
-        delays = _collect(tables.delay_quantiles(delivered), runs)
         deliveries = _collect(delivered, runs)
     finally:
         events.unpersist()
     progress("writing tables")
     summaries = []
-    parts = zip(reports, link_costs, message_costs, journeys, histories, delays, strict=True)
-    for run, of_run, delivered_there in zip(runs, itertools.starmap(Measured, parts), deliveries, strict=True):
+    parts = zip(reports, link_costs, message_costs, journeys, histories, deliveries, strict=True)
+    for run, of_run in zip(runs, itertools.starmap(Measured, parts), strict=True):
         summary = _summary(run, of_run)
         summaries.append(summary)
-        large = {"deliveries": delivered_there, "link_costs": of_run.link_costs, "message_costs": of_run.message_costs}
-        for name, table in (large | dict(small_tables(run, of_run.history, delivered_there, summary))).items():
+        large = {"deliveries": of_run.deliveries, "link_costs": of_run.link_costs, "message_costs": of_run.message_costs}
+        for name, table in (large | dict(small_tables(run, of_run.history, of_run.deliveries, summary))).items():
             tables.write(table, run.directory, name)
     return histories, summaries
 
@@ -125,7 +124,7 @@ class Measured(NamedTuple):
     message_costs: pa.Table
     journeys: pa.Table
     history: History
-    delays: pa.Table
+    deliveries: pa.Table
 
 
 def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
@@ -157,7 +156,6 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     by_purpose = Counter[str]()
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]
-    delays = (measured.delays.to_pylist() or [{"quantiles": (), "last_p50": None, "pairs": 0}])[0]
     return summarise(
-        run, measured.history, books, Delays(**delays), reports=reports, link_costs=costs, expensive_packets=by_purpose
+        run, measured.history, books, measured.deliveries, reports=reports, link_costs=costs, expensive_packets=by_purpose
     )

@@ -55,7 +55,7 @@ MEASURES: Final = {
     ),
     "expensive_bytes_per_message": Measure("bytes", "bytes on expensive links per message", _bytes, 0),
     "delay_ms_p50": Measure("p50", "delay, median, ms", lambda run: run.delay_ms.p50, 1),
-    "delay_ms_p99": Measure("p99", "delay, 99th percentile, ms", lambda run: run.delay_ms.p99, 1),
+    "delay_ms_p99": Measure("p99", "delay, 99th percentile (interpolated), ms", lambda run: run.delay_ms.p99, 1),
     "delay_ms_last_p50": Measure("last", "delay to the last host, median, ms", lambda run: run.delay_ms.last_p50, 1),
     "delivered_share": Measure("delivered", "delivered share", lambda run: run.delivered_share, 3, 1.0),
     "load_max": Measure("load", "load of the busiest host, datagrams", lambda run: float(run.load_max), 0),

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 # A confidence of 95 %: to miss once in so many times.
 _ONE_IN: Final = 20
@@ -27,6 +28,14 @@ METHODS: Final = {
     "values enclose the median with 95 %",
 }
 """How each kind of interval is made."""
+
+
+def quantiles(values: ArrayLike, shares: Sequence[float]) -> tuple[float, ...]:
+    """The quantiles of some values at these shares; every quantile is made here, and a median is the one at 0.5.
+
+    They are interpolated linearly between the two nearest of the ordered values: type 7 of Hyndman and Fan, the default of numpy and R.
+    """
+    return tuple(map(float, np.quantile(np.asarray(values, np.float64), shares, method="linear")))
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from analysis.books import Books, CaptureReport, LinkCost
 from analysis.figures.detection import Detection, detection
+from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
 from hostagent.contract.promises import Guarantee
 from runfiles.format import write_whole
 from runfiles.reading import RunInput
+
+# Delays are summed up by their quantiles at every half per cent: enough to draw the distribution.
+EVERY_HALF_PER_CENT: Final = tuple(step / 200 for step in range(201))
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +33,10 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
-    """Milliseconds from broadcast to delivery at hosts other than the origin; nothing where nothing was delivered."""
+    """Milliseconds from broadcast to delivery at hosts other than the origin; nothing where nothing was delivered.
+
+    Quantiles are interpolated, as `analysis.figures.statistics.quantiles` says.
+    """
 
     p50: float | None = None
     p99: float | None = None
@@ -80,25 +88,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     link_costs: tuple[LinkCost, ...]
 
 
-class Delays(NamedTuple):
-    """What Spark says of the delays of a run: the quantiles of `Delay`, over that many pairs of a message and a host."""
-
-    quantiles: Sequence[float]
-    pairs: int
-    last_p50: float | None
-
-
 def summarise(
     run: RunInput,
     history: History,
     books: Books,
-    delays: Delays,
+    deliveries: pa.Table,
     *,
     reports: Sequence[CaptureReport],
     link_costs: Sequence[LinkCost],
     expensive_packets: Mapping[str, int],
 ) -> Summary:
-    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose."""
+    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose.
+
+    `deliveries` is the table of that name.
+    """
     connectivity = connectivity_of(run)
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
     load, busiest = max((_load(run, host), host) for host in run.network.hosts)
@@ -117,8 +120,8 @@ def summarise(
         clusters=len(run.network.clusters),
         messages=history.messages,
         cost=_cost(expensive_packets, history.messages, run.network.lower_bound),
-        delay_ms=_delay(delays),
-        delivered_share=delays.pairs / pairs if pairs else None,
+        delay_ms=_delay(deliveries),
+        delivered_share=deliveries.num_rows / pairs if pairs else None,
         relative_reliability=judgement.relative_reliability,
         load_max=load,
         load_max_host=busiest,
@@ -145,12 +148,13 @@ def _cost(packets: Mapping[str, int], messages: int, lower_bound: int) -> Cost:
     )
 
 
-def _delay(delays: Delays) -> Delay:
-    if not delays.quantiles:
+def _delay(deliveries: pa.Table) -> Delay:
+    if not deliveries.num_rows:
         return Delay()
-    # Quantiles come at every half per cent, so these two are exact.
-    p50, p99 = delays.quantiles[100], delays.quantiles[198]
-    return Delay(p50=p50, p99=p99, last_p50=delays.last_p50, quantiles=tuple(delays.quantiles))
+    p50, p99 = quantiles(deliveries["delay_ms"], [0.5, 0.99])
+    last_ms = deliveries.group_by(["origin", "sequence"]).aggregate([("delay_ms", "max")])["delay_ms_max"]
+    (last_p50,) = quantiles(last_ms, [0.5])
+    return Delay(p50=p50, p99=p99, last_p50=last_p50, quantiles=quantiles(deliveries["delay_ms"], EVERY_HALF_PER_CENT))
 
 
 def _load(run: RunInput, host: str) -> int:

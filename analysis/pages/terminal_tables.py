@@ -57,7 +57,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     bounds = {summary.cost.lower_bound for summary in summaries}
     table = Table(
         title=f"{described(summaries)}, {summaries[0].messages} messages",
-        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms",
+        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms, interpolated",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from analysis.figures.statistics import quantiles
 from analysis.figures.summary import Summary
 from analysis.judging.history import History
 from runfiles.reading import RunInput
@@ -42,7 +43,12 @@ def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _delays(deliveries: pa.Table) -> pa.Table:
-    """By message: to how many other hosts it came, and how long it took to half of them and to the last."""
-    figures = [("delay_ms", "count"), ("delay_ms", "approximate_median"), ("delay_ms", "max")]
-    by_message = deliveries.group_by(["origin", "sequence"]).aggregate(figures)
-    return by_message.rename_columns(DELAYS.names).cast(DELAYS).sort_by([("origin", "ascending"), ("sequence", "ascending")])
+    """By message: to how many other hosts it came, the median of the delays, and the delay to the last host."""
+    by_message = deliveries.group_by(["origin", "sequence"]).aggregate([("delay_ms", "list")])
+    rows = [
+        {"origin": origin, "sequence": sequence, "hosts": len(ms), "p50_ms": quantiles(ms, [0.5])[0], "last_ms": max(ms)}
+        for origin, sequence, ms in zip(
+            *(by_message[name].to_pylist() for name in ("origin", "sequence", "delay_ms_list")), strict=True
+        )
+    ]
+    return _table(DELAYS, rows).sort_by([("origin", "ascending"), ("sequence", "ascending")])

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee, Promise
@@ -41,6 +42,9 @@ BODY = b"\x91\xc4\x04abcd"
 PROMISE = Promise(
     guarantees=(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY), patience_ms=10_000.0, retained=10
 )
+
+DELIVERIES = pa.table({"origin": ["h1"] * 6, "sequence": [1, 1, 1, 2, 2, 2], "delay_ms": [2.0, 3.0, 4.0] * 2})
+"""What the table of deliveries says of the delays of an honest run: h2 is two hops away from h1, h3 three and h4 four."""
 
 
 def datagram(

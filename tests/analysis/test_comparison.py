@@ -12,14 +12,14 @@ from analysis.books import LinkCost, balance
 from analysis.figures.comparison import compared, difference_lines, method_lines
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import grouped
-from analysis.figures.summary import Delays, summarise
+from analysis.figures.summary import summarise
 from analysis.judging.check_run import history_of
 from analysis.judging.findings import Verdict
 from analysis.pages.terminal_tables import comparison_tables
 from analysis.pictures import plots
 from runfiles.errors import ResultsError
 from runfiles.reading import load
-from tests.analysis.synthetic import NETWORK, honest
+from tests.analysis.synthetic import DELIVERIES, NETWORK, honest
 
 replace = msgspec.structs.replace
 
@@ -28,10 +28,15 @@ replace = msgspec.structs.replace
 def measured(tmp_path_factory):
     """A run with figures that need no Spark."""
     found = load(honest().write(tmp_path_factory.mktemp("comparison") / "run"))
-    delays = Delays((1.0,) * 201, 6, 4.0)
     costs = [LinkCost(link="s1-s2", source="s1", target="s2", expensive=True, purpose="data", packets=4, bytes=400)]
     summary = summarise(
-        found, history_of(found), balance(found, (), (), ()), delays, reports=(), link_costs=costs, expensive_packets={"data": 4}
+        found,
+        history_of(found),
+        balance(found, (), (), ()),
+        DELIVERIES,
+        reports=(),
+        link_costs=costs,
+        expensive_packets={"data": 4},
     )
     return MeasuredRun(found, msgspec.structs.replace(summary, balanced=True, verdict=Verdict.HOLDS))
 

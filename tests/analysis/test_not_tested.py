@@ -4,7 +4,6 @@ import io
 from collections import Counter
 
 import msgspec
-import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -13,7 +12,7 @@ from analysis.figures.claims import kept
 from analysis.figures.comparison import compared
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import grouped
-from analysis.figures.summary import Delays, read_summary, summarise, write_summary
+from analysis.figures.summary import read_summary, summarise, write_summary
 from analysis.judging.check_run import history_of
 from analysis.judging.findings import Finding, Verdict, not_tested
 from analysis.pages.terminal_tables import comparison_tables, judgement_table, summary_table
@@ -26,7 +25,7 @@ from testbed.commands.campaign import print_tally
 from testbed.running.campaign import Tally, run_seed
 from testbed.status import status_of
 from tests.analysis.cast import BROKEN
-from tests.analysis.synthetic import PROMISE, honest
+from tests.analysis.synthetic import DELIVERIES, PROMISE, honest
 from tests.analysis.test_checks import judged
 
 TREE = Guarantee.CLUSTER_TREE
@@ -38,9 +37,9 @@ def measured(tmp_path):
     maker = honest()
     maker.promise = msgspec.structs.replace(PROMISE, guarantees=(*PROMISE.guarantees, TREE), patience_ms=100_000.0)
     found = load(maker.write(tmp_path / "run"))
-    delays, books = Delays((1.0,) * 201, 6, 4.0), balance(found, (), (), ())
+    books = balance(found, (), (), ())
     books = msgspec.structs.replace(books, balanced=True, differences=())
-    summary = summarise(found, history_of(found), books, delays, reports=(), link_costs=(), expensive_packets={"data": 4})
+    summary = summarise(found, history_of(found), books, DELIVERIES, reports=(), link_costs=(), expensive_packets={"data": 4})
     return MeasuredRun(found, summary)
 
 
@@ -60,7 +59,7 @@ def test_a_run_that_holds_names_what_it_did_not_test(measured):
     assert (summary.verdict, summary.verdict_reasons, summary.not_tested) == (Verdict.HOLDS, (), (TREE,))
     assert "basic: not tested: cluster tree" in shown(summary_table([summary]))
     assert "not tested: cluster tree" in shown(*comparison_tables(compared(grouped([measured]), "")), width=120)
-    tables = dict(small_tables(measured.input, measured.history, EMPTY, summary))
+    tables = dict(small_tables(measured.input, measured.history, DELIVERIES, summary))
     rows = {row["guarantee"]: (row["verdict"], row["cases"]) for row in tables["verdicts"].to_pylist()}
     assert rows == {
         "no creation": ("holds", 8),
@@ -68,11 +67,6 @@ def test_a_run_that_holds_names_what_it_did_not_test(measured):
         "validity": ("holds", 8),
         "cluster tree": ("not tested", 0),
     }
-
-
-EMPTY = pa.table(
-    {"origin": pa.array([], pa.string()), "sequence": pa.array([], pa.int64()), "delay_ms": pa.array([], pa.float64())}
-)
 
 
 def test_a_summary_of_before_the_word_can_still_be_read(measured, tmp_path):

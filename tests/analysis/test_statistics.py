@@ -1,16 +1,24 @@
 """Intervals and tests against values worked out by hand, from tables, and by counting every split."""
 
+import math
 import random
 from itertools import combinations
 from math import comb
 from statistics import median
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.books import balance
 from analysis.figures import statistics
-from analysis.figures.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value
+from analysis.figures.statistics import EXACT, STUDENT, estimate, holm, least_p_value, p_value, quantiles
+from analysis.figures.summary import summarise
+from analysis.judging.check_run import history_of
+from analysis.tables.small import small_tables
+from runfiles.reading import load
+from tests.analysis.synthetic import honest
 
 FEW = st.lists(st.integers(0, 4), min_size=1, max_size=5)
 
@@ -114,3 +122,24 @@ def test_many_runs_are_compared_by_the_normal_distribution_which_is_then_as_good
 
 def test_a_thousand_repeats_have_an_interval():
     assert estimate([float(value) for value in range(2000)]).low > 900
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.floats(0, 1))
+def test_quantiles_are_interpolated_between_the_two_nearest_values(values, share):
+    ordered, place = sorted(values), share * (len(values) - 1)
+    below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
+    assert quantiles(values, [share]) == pytest.approx([below + (place - math.floor(place)) * (above - below)])
+    assert quantiles(values, [0, 0.5, 1]) == pytest.approx([ordered[0], median(values), ordered[-1]])
+
+
+def test_the_delays_of_a_run_are_told_by_the_same_quantiles(tmp_path):
+    """Four deliveries at 1, 2, 3 and 10 ms: the median is 2.5 ms, which nobody waited, and the 99th percentile 9.79 ms."""
+    deliveries = pa.table({"origin": ["h1"] * 4, "sequence": [1, 1, 2, 2], "delay_ms": [1.0, 10.0, 2.0, 3.0]})
+    run = load(honest().write(tmp_path / "run"))
+    books, history = balance(run, (), (), ()), history_of(run)
+    summary = summarise(run, history, books, deliveries, reports=(), link_costs=(), expensive_packets={})
+    delay = summary.delay_ms
+    assert (delay.p50, delay.p99, delay.last_p50) == pytest.approx((2.5, 9.79, 6.5))
+    assert (delay.quantiles[100], delay.quantiles[198]) == (delay.p50, delay.p99)
+    rows = dict(small_tables(run, history, deliveries, summary))["delays"].to_pylist()
+    assert [(row["hosts"], row["p50_ms"], row["last_ms"]) for row in rows] == [(2, 5.5, 10.0), (2, 2.5, 3.0)]
