@@ -5,8 +5,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from controller.address import address
 from controller.log import Log
+from controller.routes import Groups
 from controller.server import run
 from topologies.files import load
 from topologies.network import NetworkError
@@ -24,8 +27,15 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
         metavar="ADDRESS",
         help="127.0.0.1:PORT, where port 0 is any free one, or unix:PATH, a socket for this user only (default: %(default)s)",
     )
+    parser.add_argument(
+        "--groups", type=Path, metavar="GROUPS.json", help='members by group number, {"1": ["h1", "h2"]}; read again on SIGHUP'
+    )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append what happens to this file instead of standard output")
     return parser.parse_args(words)
+
+
+def _read_groups(path: Path) -> Groups:
+    return msgspec.json.decode(path.read_bytes(), type=dict[int, tuple[str, ...]])
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -34,8 +44,8 @@ def main(words: Sequence[str] | None = None) -> None:
     try:
         network = load(arguments.network)
         log = Log(arguments.log.open("a", encoding="utf-8") if arguments.log else sys.stdout)
-        run(network, arguments.listen, log)
-    except (OSError, NetworkError) as error:
+        run(network, arguments.listen, log, lambda: _read_groups(arguments.groups) if arguments.groups else {})
+    except (OSError, NetworkError, msgspec.MsgspecError) as error:
         sys.exit(f"The controller cannot start: {error}")
 
 

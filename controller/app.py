@@ -20,7 +20,7 @@ from ryu.ofproto import ofproto_v1_3
 from controller import openflow
 from controller.barriers import Barrier, Barriers
 from controller.log import Log
-from controller.routes import Changes, Port, arp_reply, changes, every_port, routes
+from controller.routes import Changes, Groups, Port, arp_reply, changes, every_port, routes
 from topologies.network import Network
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
@@ -37,16 +37,17 @@ def on(event: Any, *states: str) -> Callable[[Handler], Handler]:
 
 
 class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
-    """Keeps the flows of all switches in line with the ports that are up."""
+    """Keeps the flows of all switches in line with the ports that are up and with the members of groups."""
 
     OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
 
-    def __init__(self, network: Network, log: Log) -> None:
+    def __init__(self, network: Network, groups: Groups, log: Log) -> None:
         super().__init__()
         self._network = network
+        self._groups = groups
         self._log = log
         self._up = every_port(network)
-        self._routes = routes(network, self._up)
+        self._routes = routes(network, self._up, groups=groups)
         self._barriers = Barriers()
         self._datapaths: dict[str, Any] = {}
         self._switches = {number: switch for switch, number in network.datapaths.items()}
@@ -100,6 +101,11 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
         datapath = event.msg.datapath
         raise SwitchError(f"switch {self._switches.get(datapath.id)}: {openflow.describe_error(datapath, event.msg)}")
 
+    def regroup(self, groups: Groups) -> None:
+        """Groups have changed: grow and prune their trees."""
+        self._groups = groups
+        self._recompute(time.time(), cause="groups_changed")
+
     def _newcomer(self, datapath: Any) -> str:
         """The name of a switch that connects, which must be one of the network that is not connected already."""
         switch = self._switches.get(datapath.id)
@@ -131,8 +137,11 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
         for port, up in news.items():
             self._log.write("port_up" if up else "port_down", switch=switch, port=port.number, neighbour=self._neighbours[port])
         self._up = (self._up | news.keys()) - {port for port, up in news.items() if not up}
-        before, self._routes = self._routes, routes(self._network, self._up, self._routes)
-        self._send(changes(before, self._routes), since, cause=cause, switch=switch, ports=[port.number for port in news])
+        self._recompute(since, cause=cause, switch=switch, ports=[port.number for port in news])
+
+    def _recompute(self, since: float, **about: object) -> None:
+        before, self._routes = self._routes, routes(self._network, self._up, self._routes, self._groups)
+        self._send(changes(before, self._routes), since, **about)
 
     def _send(self, todo: Changes, since: float, **about: object) -> None:
         """Send every connected switch its share of the changes."""

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +28,7 @@ from ryu.lib import hub
 from controller.address import Address
 from controller.app import Routing
 from controller.log import Log
+from controller.routes import Groups
 from topologies.network import Network
 
 # Room for the switches of a large network that connect at the same moment.
@@ -51,13 +53,14 @@ class EndOnError(logging.Handler):
         os._exit(1)
 
 
-def run(network: Network, address: Address, log: Log) -> NoReturn:
-    """Control the switches that connect to this address, for ever; port 0 stands for any free one."""
+def run(network: Network, address: Address, log: Log, read_groups: Callable[[], Groups] = dict) -> NoReturn:
+    """Control the switches that connect to this address, for ever; port 0 stands for any free one. SIGHUP has groups read again."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     logging.getLogger().addHandler(EndOnError(log))
     listener = _listen_at_path(address) if isinstance(address, Path) else _listen_at_port(address)
-    _start_applications(network, log)
+    routing = _start_applications(network, read_groups(), log)
+    signal.signal(signal.SIGHUP, lambda *_: hub.spawn(lambda: routing.regroup(read_groups())))
     bound = listener.getsockname()
     log.write("listening", **({"path": bound} if isinstance(address, Path) else dict(zip(("host", "port"), bound, strict=True))))
     while True:
@@ -83,8 +86,10 @@ def _listen_at_path(path: Path) -> Any:
         os.umask(others)
 
 
-def _start_applications(network: Network, log: Log) -> None:
+def _start_applications(network: Network, groups: Groups, log: Log) -> Routing:
     """Start Ryu's part that speaks OpenFlow, without its own listener (which cannot tell the port it got), and our application."""
     manager = AppManager.get_instance()
-    for application in (manager.instantiate(OFPHandler), manager.instantiate(Routing, network, log)):
+    routing: Routing = manager.instantiate(Routing, network, groups, log)
+    for application in (manager.instantiate(OFPHandler), routing):
         RyuApp.start(application)
+    return routing

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from topologies.files import dump
-from topologies.network import Network
+from topologies.network import Network, group_address
 
 PATIENCE_S = 20.0
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,30 @@ print("ready", flush=True)
 data, ancillary, _, sender = receiver.recvmsg(100, 100)
 print(data.decode(), ancillary[0][2][0], sender[0], flush=True)
 """
+GROUP_LISTENER = """
+import socket, sys
+group, own = sys.argv[1:]
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(own))
+receiver.settimeout(10)
+receiver.bind(("", 5000))
+print("ready", flush=True)
+while True:
+    data, ancillary, _, _ = receiver.recvmsg(100, 100)
+    if data == b"hello":
+        break
+    print(ancillary[0][2][0], flush=True)
+"""
+GROUP_SENDER = """
+import socket, sys
+group, own = sys.argv[1:]
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 64)
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+sender.sendto(b"to all", (group, 5000))
+"""
 SENDER = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', ('{}', 5000))"
 
 
@@ -40,11 +64,29 @@ def run(*words: str) -> str:
 class Controller:
     """`python -m controller` as a user starts it."""
 
-    def __init__(self, network: Network, folder: Path, listen: str = "127.0.0.1:0") -> None:
-        self.log = folder / "controller.jsonl"
+    def __init__(
+        self,
+        network: Network,
+        folder: Path,
+        listen: str = "127.0.0.1:0",
+        groups: dict[int, tuple[str, ...]] | None = None,
+        mutation: str = "",
+    ) -> None:
+        """`mutation` is Python that breaks something before the controller starts."""
+        self.log, self._groups = folder / "controller.jsonl", folder / "groups.json"
         dump(network, folder / "network.json")
-        command = [sys.executable, "-m", "controller", str(folder / "network.json"), "--listen", listen, "--log", str(self.log)]
+        self._groups.write_text(json.dumps(groups or {}))
+        program = ["-c", f"{mutation}\nfrom controller.__main__ import main; main()"] if mutation else ["-m", "controller"]
+        files = [str(folder / "network.json"), "--groups", str(self._groups), "--log", str(self.log)]
+        command = [sys.executable, *program, *files, "--listen", listen]
         self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+    def regroup(self, groups: dict[int, tuple[str, ...]]) -> None:
+        """Change the groups and wait until the switches know."""
+        before = len(self.events("rerouted"))
+        self._groups.write_text(json.dumps(groups))
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for("rerouted", before + 1)
 
     def events(self, name: str) -> list[dict]:
         lines = self.log.read_text().splitlines(keepends=True) if self.log.exists() else []
@@ -143,6 +185,25 @@ class Bench:
             assert listener.stdout.readline() == "ready\n"
             self.inside(source, sys.executable, "-c", SENDER.format(self.network.addresses[destination]))
             return listener.stdout.readline().split()
+
+    def multicast(self, source: str, group: int) -> dict[str, list[str]]:
+        """Send a datagram to a group of which all hosts would take packets; for each host that got copies, their types of service."""
+        listener = (sys.executable, "-c", GROUP_LISTENER, group_address(group))
+        hosts = [host for host in self.network.hosts if host != source]
+        waiting = {
+            host: subprocess.Popen(
+                ("ip", "netns", "exec", self.bridge(host), *listener, self.network.addresses[host]),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for host in hosts
+        }
+        assert all(process.stdout.readline() == "ready\n" for process in waiting.values())
+        self.inside(source, sys.executable, "-c", GROUP_SENDER, group_address(group), self.network.addresses[source])
+        # What is sent to a host after the multicast comes after its copies: then there is nothing more to wait for.
+        for host in hosts:
+            self.inside(source, sys.executable, "-c", SENDER.format(self.network.addresses[host]))
+        return {host: copies for host, process in waiting.items() if (copies := process.communicate(timeout=20)[0].split())}
 
     def inside(self, host: str, *words: str, check: bool = True) -> str:
         """Run a command in the namespace of a host."""

@@ -5,8 +5,9 @@ import pytest
 from controller.routes import every_port, routes
 from hostagent.contract.wire import COST_DSCP, COST_TOS
 from tests.controller.conftest import run
-from topologies.builders import clusters
+from topologies.builders import clusters, grid
 from topologies.network import Link, Network
+from topologies.paths import group_tree
 
 pytestmark = pytest.mark.root
 
@@ -25,8 +26,8 @@ RING = Network(
 def start(build, start_controller):
     """Build a network and have a controller take it over."""
 
-    def start(network):
-        bench, controller = build(network), start_controller(network)
+    def start(network, **options):
+        bench, controller = build(network), start_controller(network, **options)
         bench.connect(controller)
         controller.wait_for("switch_ready", len(network.switches))
         return bench, controller
@@ -34,12 +35,13 @@ def start(build, start_controller):
     return start
 
 
-def in_words(network, switch, down=frozenset()):
+def in_words(network, switch, down=frozenset(), groups=None):
     """The flows of a switch as Open vSwitch should print them."""
     words = {"priority=0 actions=drop", "priority=2,arp,arp_op=1 actions=CONTROLLER:65535"}
-    for flow in routes(network, every_port(network) - down).at(switch):
-        mark = f"set_field:{COST_DSCP}->ip_dscp," if flow.mark else ""
-        words.add(f"priority=1,ip,nw_dst={flow.address} actions={mark}output:{flow.out_port}")
+    for flow in routes(network, every_port(network) - down, groups=groups).at(switch):
+        cheap, expensive = ([f"output:{number}" for number in ports] for ports in (flow.cheap, flow.expensive))
+        mark = [f"set_field:{COST_DSCP}->ip_dscp"] if expensive else []
+        words.add(f"priority=1,ip,nw_dst={flow.address} actions={','.join([*cheap, *mark, *expensive])}")
     return words
 
 
@@ -173,3 +175,65 @@ def test_a_switch_that_refuses_a_flow_ends_the_controller_loudly(build, start_co
     assert said.startswith("The controller ends: switch s1: the switch refused a message: OFPET_FLOW_MOD_FAILED")
     assert "OFPFMFC_TABLE_FULL" in said
     assert "Traceback" in said
+
+
+GRID = grid(2, 2, 2)
+"""h1 and h2 at s1, and so on; every link between switches is expensive, and they form a ring."""
+EVERYBODY = {0: GRID.hosts}
+
+
+def test_a_packet_for_a_group_reaches_its_members_once_and_exactly_the_copies_over_expensive_links_are_marked(start):
+    groups = EVERYBODY | {1: ("h2", "h3", "h8")}
+    bench, _ = start(GRID, groups=groups)
+    assert [bench.flows(switch) for switch in GRID.switches] == [
+        in_words(GRID, switch, groups=groups) for switch in GRID.switches
+    ]
+    far = [str(COST_TOS)]
+    assert bench.multicast("h1", 0) == {"h2": ["0"], **dict.fromkeys(("h3", "h4", "h5", "h6", "h7", "h8"), far)}
+    assert bench.multicast("h1", 1) == {"h2": ["0"], "h3": far, "h8": far}
+    assert bench.multicast("h3", 1) == {"h2": far, "h8": far}
+
+
+MUTATIONS = {
+    "marks before the copies for cheap ports leave": """
+from controller import openflow
+def marks_all(datapath, flow):
+    parser = datapath.ofproto_parser
+    mark = [parser.OFPActionSetField(ip_dscp=openflow.COST_DSCP)] if flow.expensive else []
+    outputs = [parser.OFPActionOutput(port) for port in (*flow.cheap, *flow.expensive)]
+    return openflow._add(datapath, openflow.ADDRESS_PRIORITY, openflow._match(datapath, flow), [*mark, *outputs])
+openflow._add_flow = marks_all
+""",
+    "writes actions instead of applying them": """
+from controller import openflow
+def writes(datapath, priority, match, actions):
+    ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+    write = [parser.OFPInstructionActions(ofproto.OFPIT_WRITE_ACTIONS, actions)] if actions else []
+    return parser.OFPFlowMod(datapath, cookie=openflow.COOKIE, priority=priority, match=match, instructions=write)
+openflow._add = writes
+""",
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_controller_that_marks_or_copies_wrongly_is_caught(start, mutation):
+    bench, _ = start(LANS, groups={0: LANS.hosts}, mutation=MUTATIONS[mutation])
+    assert bench.multicast("h1", 0) != {"h2": ["0"], "h3": [str(COST_TOS)], "h4": [str(COST_TOS)]}
+
+
+def test_the_tree_of_a_group_is_repaired_around_a_broken_link(start):
+    bench, controller = start(GRID, groups=EVERYBODY)
+    tree = {frozenset((switch, node)) for switch, nodes in group_tree(GRID, GRID.hosts).items() for node in nodes}
+    broken = next(link for link in GRID.links if link.expensive and frozenset((link.a, link.b)) in tree)
+    bench.set_link(broken.a, broken.b, "down")
+    controller.wait_for("rerouted", 2, cause="port_down")
+    assert {host: len(copies) for host, copies in bench.multicast("h1", 0).items()} == dict.fromkeys(GRID.hosts[1:], 1)
+
+
+def test_hosts_that_join_and_leave_a_group_get_its_packets_from_then_on_or_no_more(start):
+    bench, controller = start(LANS, groups={1: ("h2", "h3")})
+    controller.regroup({1: ("h2", "h4"), 2: ("h1", "h3")})
+    assert bench.multicast("h1", 1) == {"h2": ["0"], "h4": [str(COST_TOS)]}
+    assert bench.multicast("h4", 2) == {"h1": [str(COST_TOS)], "h3": ["0"]}
+    controller.regroup({2: ("h1", "h3")})
+    assert bench.multicast("h1", 1) == {}
