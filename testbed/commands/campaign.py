@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from analysis.judging.findings import Verdict
+from simulator import campaign as campaigns
 from simulator import cases
 from simulator.swarm import TROUBLES, draw_case
-from testbed.running import campaign as campaigns
 from testbed.running.background import SparkStart
 from testbed.running.settings import check_parameters, split_settings
 from testbed.running.workers import spread

@@ -19,10 +19,10 @@ from analysis.pages.terminal_tables import comparison_tables, judgement_table, s
 from analysis.tables.small import small_tables
 from hostagent.contract.promises import Guarantee
 from runfiles.reading import load
+from simulator.campaign import Tally, run_seed
 from simulator.cases import run as run_case
 from simulator.swarm import draw_case
 from testbed.commands.campaign import print_tally
-from testbed.running.campaign import Tally, run_seed
 from testbed.status import status_of
 from tests.analysis.cast import BROKEN
 from tests.analysis.synthetic import DELIVERIES, PROMISE, honest
