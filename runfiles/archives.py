@@ -21,8 +21,16 @@ from runfiles.format import ANALYSED, BESIDE_RUNS, RUN_FILES
 from runfiles.reading import runs_in
 
 SUFFIX = ".zip"
-# Event logs, which shrink most, were seen to shrink 15 times.
-_LARGEST_RATIO = 100
+MOST_FILES = 1_000_000
+MOST_BYTES = 1 << 40
+LARGEST_RATIO = 100
+"""Event logs, which shrink most, were seen to shrink 15 times."""
+LONGEST_NAME = 1000
+LIMITS = (
+    f"an archive holds at most {MOST_FILES:,} files and {MOST_BYTES >> 30:,} GiB, at most {LARGEST_RATIO} times its own size, "
+    f"under names of at most {LONGEST_NAME:,} characters"
+)
+"""What `pack` keeps to and `unpack` insists on."""
 _BLOCK = 1 << 20
 # What the standard library raises for archives that are damaged, or of kinds that it does not know.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, ArithmeticError)
@@ -46,6 +54,8 @@ def pack(place: Path, archive: Path, show: Progress) -> list[str]:
     found = _files(place)
     runs = {PurePosixPath(run.relative_to(place)) for run in runs_in([place])}
     names = [name for name, path in found.items() if _belongs(name, runs) and path.is_file() and not path.is_symlink()]
+    if len(names) > MOST_FILES or sum(found[name].stat().st_size for name in names) > MOST_BYTES:
+        raise ResultsError(f"{place} is too large for an archive: {LIMITS}; pack its runs one by one")
     with TemporaryDirectory(dir=archive.parent) as private:
         half_done = Path(private, archive.name)
         with zipfile.ZipFile(half_done, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -112,6 +122,8 @@ def unpack(archive: Path, show: Progress) -> Path:
 def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosixPath, zipfile.ZipInfo]]:
     """What is in an archive, by the names that it has in its folder; an archive that `pack` cannot have made is refused."""
     entries = [(PurePosixPath(entry.filename), entry) for entry in packed.infolist() if not entry.is_dir()]
+    if len(entries) > MOST_FILES or any(len(entry.filename) > LONGEST_NAME for _, entry in entries):
+        raise ResultsError(f"{archive} is nothing that ./castbed export makes: {LIMITS}; nothing was unpacked")
     inside = {PurePosixPath(*name.parts[1:]): entry for name, entry in entries}
     runs = {name.parent for name in inside if name.name == "run.json"}
     if not runs:
@@ -123,7 +135,8 @@ def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosix
             raise ResultsError(f"{archive} holds {entry.filename!r} as a link or a device: nothing was unpacked")
         if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise ResultsError(f"{archive} is packed in a way that ./castbed export does not use: nothing was unpacked")
-    if len(inside) < len(entries) or len({name.parts[0] for name, _ in entries}) > 1:
+    folders = {folder for name in inside for folder in name.parents}
+    if len(inside) < len(entries) or len({name.parts[0] for name, _ in entries}) > 1 or not folders.isdisjoint(inside):
         raise ResultsError(f"{archive} does not hold each file once, in one folder: nothing was unpacked")
     _check_size(sum(entry.file_size for entry in inside.values()), archive)
     return iter(inside.items())
@@ -131,9 +144,9 @@ def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosix
 
 def _check_size(size: int, archive: Path) -> None:
     """Refuse what no run can be, and what the disk cannot hold. No more is unpacked of a file than the archive says it has."""
-    if size > _LARGEST_RATIO * archive.stat().st_size:
+    if size > min(MOST_BYTES, LARGEST_RATIO * archive.stat().st_size):
         raise ResultsError(
-            f"{archive} says that it holds {_megabytes(size)}, which no run of its size does: nothing was unpacked"
+            f"{archive} says that it holds {_megabytes(size)}, which no run of its size does: {LIMITS}; nothing was unpacked"
         )
     if size > (free := shutil.disk_usage(archive.parent).free):
         raise ResultsError(f"{archive} holds {_megabytes(size)}, and there is room for {_megabytes(free)}: free some space")

@@ -5,7 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from runfiles.format import Event
+from hostagent.contract.messages import GroupNumber
+from runfiles.decoding import checked
+from runfiles.format import Count, Event
 
 KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", "trust", "start"})
 """The events that a history is made of."""
@@ -20,7 +22,7 @@ class EventLog(NamedTuple):
 
 def read_log(host: str, path: Path) -> EventLog:
     """Read the event log of a host as far as it goes."""
-    decode = msgspec.json.Decoder(Event).decode
+    decode = checked(msgspec.json.Decoder(Event).decode)
     events: list[Event] = []
     number = 0
     try:
@@ -36,12 +38,12 @@ def read_log(host: str, path: Path) -> EventLog:
 
 
 class _Details(msgspec.Struct):
-    group: int = 0
+    group: GroupNumber = 0
 
 
 class _SampleDetails(msgspec.Struct):
-    sent: int
-    items: int
+    sent: Count
+    items: Count
 
 
 class _ParentDetails(msgspec.Struct):

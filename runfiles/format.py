@@ -13,11 +13,11 @@ Both engines write it through these types and the analysis reads it through them
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from hostagent.contract.events import Event
+from hostagent.contract.events import Event, Nanoseconds
 from hostagent.contract.promises import Promise
 
 CROSSINGS = "crossings.parquet"
@@ -36,6 +36,10 @@ BESIDE_RUNS = frozenset(("plots", "claims.json", "report.html"))
 """What lies beside the directories of several runs."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""How many there were of something: a number that is exact also as a float."""
+
+
 class CaptureRecord(msgspec.Struct, frozen=True):
     """One capture file. `source` and `target` are the ends of the link.
 
@@ -47,9 +51,9 @@ class CaptureRecord(msgspec.Struct, frozen=True):
     source: str
     target: str
     both_ways: bool
-    captured: int | None
+    captured: Count | None
     """What tcpdump says it took; nothing if it was killed."""
-    dropped: int
+    dropped: Count
 
 
 class LinkDrops(msgspec.Struct, frozen=True):
@@ -61,16 +65,16 @@ class LinkDrops(msgspec.Struct, frozen=True):
 
     source: str
     target: str
-    loss: int
-    queue: int
-    overrun: int = 0
-    duplicated: int = 0
+    loss: Count
+    queue: Count
+    overrun: Count = 0
+    duplicated: Count = 0
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was run and on what."""
 
-    run: int
+    run: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
     scenario: str
     label: str = ""
     """What tells this run from the others of its scenario."""
@@ -84,9 +88,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     pack_ms: float | None = None
     """How messages to the same host shared datagrams, in the words of `hostagent.runtime.packing`; runs before there was packing do not
     say."""
-    udp_port: int
-    started_ns: int
-    ended_ns: int
+    udp_port: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+    started_ns: Nanoseconds
+    ended_ns: Nanoseconds
     versions: dict[str, str]
     datapath: str
     shaping: str
@@ -105,13 +109,13 @@ class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     fault: str
     target: str
-    asked_ns: int
-    applied_ns: int
+    asked_ns: Nanoseconds
+    applied_ns: Nanoseconds
     details: dict[str, Any] = {}
     observed: str = ""
 
 
-Counters = dict[str, dict[str, int]]
+Counters = dict[str, dict[str, Count]]
 """For every host, its counters of `hostagent.runtime.counters.NAMES`, and beside them what the kernel refused on the agent's behalf:
 `overflowed` (the socket's buffer was full) and `unreachable` (nobody listened)."""
 

@@ -1,12 +1,14 @@
 """What the analysis knows of a run before it opens a capture: the run record, the network, the counters and the faults."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import msgspec
 
+from runfiles.decoding import checked, decode
 from runfiles.errors import ResultsError
 from runfiles.format import Counters, FaultRecord, RunRecord
 from topologies.files import load as load_network
@@ -43,8 +45,9 @@ def runs_in(places: Iterable[Path]) -> list[Path]:
 
 def load(directory: Path) -> RunInput:
     """Read a run directory, or say in one sentence what is wrong with it."""
+    _refuse_links_that_lead_out(directory)
     try:
-        return RunInput(
+        found = RunInput(
             directory=directory,
             run=_decode(directory / "run.json", RunRecord),
             network=load_network(directory / "network.json"),
@@ -53,11 +56,32 @@ def load(directory: Path) -> RunInput:
         )
     except NetworkError as error:
         raise ResultsError(f"{directory} is not a readable run: {error}") from error
+    _refuse_captures_elsewhere(found)
+    return found
+
+
+def _refuse_links_that_lead_out(directory: Path) -> None:
+    """Refuse a run in which a link leads to a file that is not of the run: whoever made the run could have any file read."""
+    home = directory.resolve()
+    for folder, folders, files in os.walk(home):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(home):
+                link = path.relative_to(home)
+                raise ResultsError(f"{directory}: {link} is a link to a file outside of the run: put the file itself there")
+
+
+def _refuse_captures_elsewhere(run: RunInput) -> None:
+    for capture in run.run.captures:
+        name = PurePosixPath(capture.file)
+        if name.is_absolute() or ".." in name.parts or name.parts[:1] != ("captures",):
+            raise ResultsError(
+                f"{run.directory / 'run.json'} names {capture.file!r} as a capture, which is not in captures/ of the run"
+            )
 
 
 def _decode(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode(path.read_bytes(), kind)
     except OSError as error:
         raise ResultsError(f"{path.parent} is not a finished run: {path.name} cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:
@@ -69,6 +93,6 @@ def _faults(path: Path) -> tuple[FaultRecord, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(msgspec.json.Decoder(FaultRecord).decode_lines(path.read_bytes()))
+        return tuple(map(checked(msgspec.json.Decoder(FaultRecord).decode), path.read_bytes().splitlines()))
     except msgspec.MsgspecError as error:
         raise ResultsError(f"{path} is not what a run writes: {error}") from error

@@ -241,5 +241,5 @@ def load(path: Path, network: Network) -> Scenario:
         return Scenario(network=network, **msgspec.structs.asdict(asked))
     except OSError as error:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path} is not what a run writes: {error}") from None

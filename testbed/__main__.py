@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from controller.address import address
+from runfiles.archives import LIMITS
 from runfiles.errors import ResultsError
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
@@ -126,7 +127,9 @@ def _add_runs(verbs: _Verbs) -> None:
     )
     compare.add_argument("--message", default="", metavar="HOST:N", help="the message of the space-time diagram, such as h1:5")
     compare.set_defaults(call=_later("commands.compare.compare"))
-    export = verbs.add_parser("export", help="pack runs into one file that others can analyse, without root")
+    export = verbs.add_parser(
+        "export", help="pack runs into one file that others can analyse, without root", epilog=f"Limits: {LIMITS}."
+    )
     export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
     export.set_defaults(call=_later("commands.sharing.export"))

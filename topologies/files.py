@@ -101,7 +101,7 @@ def _load_json(path: Path) -> Network:
         document = msgspec.json.decode(path.read_bytes(), type=_Document)
     except msgspec.ValidationError as error:
         raise NetworkError(_sentence(error, _Document)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NetworkError(f"this is not JSON: {error}") from error
     links = tuple(_link(f"link number {number}", texts) for number, texts in enumerate(document.links, start=1))
     return Network(document.name, document.hosts, document.switches, links, document.positions)

@@ -8,6 +8,7 @@ import msgspec
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.judging.findings import Verdict
 from hostagent.contract.promises import Guarantee
+from runfiles.decoding import decode
 from runfiles.errors import ResultsError
 from runfiles.format import write_whole
 
@@ -140,7 +141,7 @@ def read_claims(directories: Iterable[Path]) -> list[Claim]:
     for directory in directories:
         found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
     try:
-        return [claim for path in found if path.exists() for claim in msgspec.json.decode(path.read_bytes(), type=list[Claim])]
+        return [claim for path in found if path.exists() for claim in decode(path.read_bytes(), list[Claim])]
     except msgspec.MsgspecError as error:
         raise ResultsError(
             f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"

@@ -11,6 +11,7 @@ import msgspec
 
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.summary import Summary
+from runfiles.decoding import decode
 from runfiles.errors import ResultsError
 
 NOT_SET: Final = "not set"
@@ -94,7 +95,7 @@ def differing(told: Iterable[Mapping[str, str]]) -> list[str]:
 def _asked(directory: Path) -> dict[str, Any]:
     """What was asked of a run; runs of old did not write it down."""
     try:
-        asked: dict[str, Any] = msgspec.json.decode((directory / "scenario.json").read_bytes())
+        asked = decode((directory / "scenario.json").read_bytes(), dict[str, Any])
     except (OSError, msgspec.MsgspecError):
         return {}
     return asked

@@ -14,6 +14,7 @@ from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
 from hostagent.contract.promises import Guarantee
+from runfiles.decoding import decode
 from runfiles.format import write_whole
 from runfiles.reading import RunInput
 
@@ -175,7 +176,7 @@ def write_summary(summary: Summary, directory: Path) -> None:
 
 def read_summary(directory: Path) -> Summary:
     """Read `summary.json` back."""
-    return msgspec.json.decode((directory / "summary.json").read_bytes(), type=Summary)
+    return decode((directory / "summary.json").read_bytes(), Summary)
 
 
 def described(summaries: Sequence[Summary]) -> str:

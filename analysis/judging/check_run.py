@@ -9,6 +9,7 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
 from analysis.judging.judge import Judgement, judge
+from runfiles.decoding import decode
 from runfiles.event_logs import read_log
 from runfiles.reading import RunInput, load
 
@@ -43,7 +44,7 @@ class _Books(msgspec.Struct):
 
 def _open_books(directory: Path) -> tuple[str, ...]:
     try:
-        books = msgspec.json.decode((directory / "summary.json").read_bytes(), type=_Books)
+        books = decode((directory / "summary.json").read_bytes(), _Books)
     except (OSError, msgspec.MsgspecError):
         return ("its books have not been done: ./castbed analyse does them",)
     return doubts_about(books.differences)

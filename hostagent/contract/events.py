@@ -1,8 +1,13 @@
 """The event log of a host: one JSON object a line, in the order in which things happened."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from hostagent.contract.messages import SequenceNumber
+
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+"""Since 1970, until 2116, so that sums of two fit into 64 bits."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -11,8 +16,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Every agent logs `start`, `broadcast`, `deliver` and `stop`; protocols trace events of their own beside them.
     """
 
-    at_ns: int
+    at_ns: Nanoseconds
     event: str
     origin: str = ""
-    sequence: int = 0
+    sequence: SequenceNumber = 0
     details: dict[str, Any] = {}

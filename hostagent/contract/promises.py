@@ -1,6 +1,7 @@
 """What a protocol promises, as data: the checkers hold a run to exactly this."""
 
 import enum
+from typing import Annotated
 
 import msgspec
 
@@ -42,11 +43,11 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     guarantees: tuple[Guarantee, ...]
     carrier: Carrier = Carrier.ORIGIN
-    patience_ms: float
+    patience_ms: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
     """A way that stays open this long is used: what could be carried on it and was not counts against the protocol."""
-    background_per_second: float = 0.0
+    background_per_second: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
     """Datagrams that a host sends per second when there is nothing left to do."""
-    retained: int
+    retained: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     """Items that a host may still keep when there is nothing left to do."""
 
     def packed(self, pack_ms: float | None) -> "Promise":

@@ -5,11 +5,15 @@ import shutil
 import stat
 import zipfile
 
+import msgspec
 import pytest
 
 from analysis.judging.check_run import check_run
+from runfiles import archives
 from runfiles.archives import pack, unpack
+from runfiles.decoding import decode
 from runfiles.errors import ResultsError
+from runfiles.reading import load
 from tests.analysis.synthetic import honest
 
 
@@ -135,6 +139,9 @@ def member(name, mode=stat.S_IFREG | 0o644, text="{}"):
         ([member("x/basic/captures/null.pcap", stat.S_IFCHR | 0o666)], "as a link or a device"),
         ([member("y/basic/network.json")], "does not hold each file once, in one folder"),
         ([member("x/basic/events/h1.jsonl", text="0" * 10**7)], "says that it holds 10.0 MB, which no run of its size does"),
+        ([member("x/basic/events/h1.jsonl", text="0" * 10**7)], "1,000,000 files and 1,024 GiB, at most 100 times its own size"),
+        ([member(f"x/basic/captures/{'y/' * 500}z")], "is nothing that ./castbed export makes: an archive holds at most"),
+        ([member("x/basic/captures"), member("x/basic/captures/s1.pcap")], "does not hold each file once, in one folder"),
     ],
 )
 def test_an_archive_that_could_do_harm_is_refused_before_anything_is_written(members, sentence, tmp_path):
@@ -147,6 +154,105 @@ def test_an_archive_that_could_do_harm_is_refused_before_anything_is_written(mem
         unpack(archive, quiet)
     assert sentence in str(refused.value)
     assert list(tmp_path.rglob("*")) == [archive.parent, archive]
+
+
+def test_an_archive_of_too_many_files_is_refused_and_not_made(runs, archive, tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_FILES", 20)
+    with pytest.raises(ResultsError, match=r"is nothing that ./castbed export makes: .*; nothing was unpacked"):
+        unpack(archive, quiet)
+    with pytest.raises(ResultsError, match=r"is too large for an archive: .*; pack its runs one by one"):
+        pack(runs, tmp_path / "again.zip", quiet)
+    assert [path.name for path in archive.parent.iterdir()] == ["runs.zip"]
+
+
+def rewritten(path, change):
+    document = msgspec.json.decode(path.read_bytes())
+    change(document)
+    path.write_bytes(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/etc/passwd",
+        "../../secret.pcap",
+        "captures/../../secret.pcap",
+        "secret.pcap",
+        "",
+        "events/h1.jsonl",
+        "captures/../run.json",
+    ],
+)
+def test_a_run_that_names_a_capture_elsewhere_is_refused(runs, file):
+    rewritten(runs / "basic" / "run.json", lambda run: run["captures"][0].update(file=file))
+    with pytest.raises(ResultsError, match=r"run.json names '.*' as a capture, which is not in captures/ of the run"):
+        load(runs / "basic")
+
+
+@pytest.mark.parametrize(
+    "name", ["network.json", "run.json", "counters.json", "events/h1.jsonl", "captures/h1-s1.pcap", "events"]
+)
+def test_a_run_with_a_link_that_leads_out_of_it_is_refused(runs, tmp_path, name):
+    path, elsewhere = runs / "basic" / name, tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    with pytest.raises(ResultsError, match=f"{name} is a link to a file outside of the run: put the file itself there"):
+        check_run(runs / "basic")
+
+
+def test_links_to_a_run_and_inside_of_it_are_followed(runs, tmp_path):
+    expected = check_run(runs / "basic")
+    (runs / "basic" / "network.json").rename(runs / "basic" / "captures" / "network.json")
+    (runs / "basic" / "network.json").symlink_to("captures/network.json")
+    (tmp_path / "link").symlink_to(runs / "basic")
+    assert check_run(tmp_path / "link") == expected
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+HUGE = b"1" + b"0" * 30
+
+
+@pytest.mark.parametrize("value", [DEEP, DEEP[100_000 - 60 : 100_000 + 60], HUGE, b"1" + b"0" * 5000, b"1e999", b"-1"], ids=len)
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("run.json", b'"started_ns":'),
+        ("run.json", b'"captured":'),
+        ("run.json", b'"retained":'),
+        ("counters.json", b'"sent":'),
+        ("network.json", b'"name": '),
+        ("faults.jsonl", b'"applied_ns":'),
+    ],
+)
+def test_a_record_with_deep_or_huge_values_is_a_sentence(runs, name, field, value):
+    path = runs / "basic" / name
+    if name == "faults.jsonl":
+        path.write_bytes(b'{"fault":"crash","target":"h1","asked_ns":1,"applied_ns":1}\n')
+    before = path.read_bytes()
+    at = before.index(field) + len(field)
+    end = min(place for mark in (b",", b"}", b"\n") if (place := before.find(mark, at)) > 0)
+    path.write_bytes(before[:at] + value + before[end:])
+    with pytest.raises(ResultsError) as refused:
+        check_run(runs / "basic")
+    assert str(path) in str(refused.value)
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("value", [DEEP, HUGE, b"1e999"], ids=len)
+@pytest.mark.parametrize("line", [b'{"at_ns":%s,"event":"start"}', b'{"at_ns":1,"event":"start","details":{"x":[%s]}}'])
+def test_an_event_log_with_deep_or_huge_values_is_damaged_from_that_line_on(runs, line, value):
+    log = runs / "basic" / "events" / "h1.jsonl"
+    log.write_bytes(log.read_bytes() + line % value + b"\n")
+    number = log.read_bytes().count(b"\n")
+    if b"details" in line and value == HUGE:
+        assert check_run(runs / "basic").reasons == check_run(runs / "again" / "2").reasons
+    else:
+        assert f"the event log of h1 is damaged from line {number} on" in check_run(runs / "basic").reasons
+
+
+def test_brackets_in_texts_are_not_nested():
+    assert decode(b'["' + b"[" * 1000 + b'\\"{"]', list[str]) == ["[" * 1000 + '"{']
+    assert decode(b"[" + b"[]," * 1000 + b"[]]", list[list[int]]) == [[]] * 1001
 
 
 def test_a_truncated_damaged_or_foreign_archive_is_a_sentence(archive):
