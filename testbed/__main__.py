@@ -15,6 +15,7 @@ from runfiles.errors import ResultsError
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
+from testbed.ownership import settle
 from testbed.status import UNKNOWN
 from testbed.terminal import errors, on_end
 from topologies import NetworkError
@@ -276,6 +277,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
         return INTERRUPTED
+    finally:
+        settle()
     return status
 
 

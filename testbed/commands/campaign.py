@@ -15,6 +15,7 @@ from analysis.judging.findings import Verdict
 from simulator import campaign as campaigns
 from simulator import cases
 from simulator.swarm import TROUBLES, draw_case
+from testbed.ownership import hand_over
 from testbed.running.background import SparkStart
 from testbed.running.settings import check_parameters, split_settings
 from testbed.running.workers import spread
@@ -33,6 +34,7 @@ def campaign(arguments: Namespace) -> int:
     if arguments.replay:
         return _replay(protocol, arguments.replay, parameters.get(protocol, {}), as_json=arguments.json)
     out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    hand_over(out)
     seeds = range(arguments.seed, arguments.seed + arguments.schedules)
     tally = _run_campaign(protocol, seeds, parameters.get(protocol, {}), arguments)
     if arguments.json:

@@ -16,6 +16,7 @@ from analysis.pages.terminal_tables import claims_table, comparison_tables
 from runfiles.reading import load, runs_in
 from scenarios import catalogue
 from testbed.commands.sharing import opened
+from testbed.ownership import hand_over
 from testbed.running.background import SparkStart
 from testbed.status import status_of
 from testbed.terminal import errors, output, progress
@@ -26,6 +27,7 @@ def compare(arguments: Namespace) -> int:
     places = [opened(place) for place in arguments.runs]
     directories = runs_in(places)
     out = arguments.out or Path("results", f"compare-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
+    hand_over(*directories, out)
     runs = measured(directories, arguments.spark_master)
     groups = grouped(runs, arguments.by)
     found = compared(groups, arguments.by, arguments.against)

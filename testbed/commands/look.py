@@ -15,6 +15,7 @@ from hostagent.tools.dissector import dissector as lua
 from scenarios import catalogue
 from testbed.errors import CannotRun
 from testbed.network import doctor, record
+from testbed.ownership import hand_over
 from testbed.status import HOLDS, UNKNOWN
 from testbed.terminal import errors, output
 from topologies import Network, NetworkError, choices, dump, find
@@ -113,6 +114,7 @@ def topology(arguments: Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.encode(facts) + b"\n")
     else:
         _print_facts(network, facts)
+    hand_over(*arguments.save)
     for path in arguments.save:
         _save(network, path)
         errors.print(f"wrote {path}", soft_wrap=True)

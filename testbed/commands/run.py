@@ -22,6 +22,7 @@ from scenarios.scenario import load as load_scenario
 from testbed.commands.sharing import opened
 from testbed.errors import CannotRun
 from testbed.network import vm
+from testbed.ownership import hand_over
 from testbed.running import engines
 from testbed.running.background import SparkStart
 from testbed.running.settings import choose, split_settings
@@ -109,6 +110,7 @@ def new_results(name: str) -> Path:
 def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace) -> int:
     status, spark = HOLDS, None
     outputs = [task.output for task in tasks]
+    hand_over(out)
     with kept_runs_told(outputs, out):
         if engine == "mininet" and arguments.vm_words is not None:
             status, spark = in_guest(arguments.vm_words, outputs, out, arguments.spark_master)
@@ -156,7 +158,9 @@ def analyse(arguments: Namespace) -> int:
     directories = runs_in(places)
     for directory in directories:
         load_run(directory)
-    return analyse_runs(directories, SparkStart(arguments.spark_master), arguments.out or places[0], as_json=arguments.json)
+    out = arguments.out or places[0]
+    hand_over(*directories, out)
+    return analyse_runs(directories, SparkStart(arguments.spark_master), out, as_json=arguments.json)
 
 
 def analyse_runs(

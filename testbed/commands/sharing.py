@@ -4,6 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from runfiles import archives
+from testbed.ownership import hand_over
 from testbed.status import HOLDS
 from testbed.terminal import errors, output, progress
 
@@ -12,6 +13,7 @@ def export(arguments: Namespace) -> int:
     """Pack a run, or a directory of runs, into one file that can be analysed elsewhere, without root."""
     place = arguments.run.resolve()
     archive = arguments.out or place.parent / f"{place.name}{archives.SUFFIX}"
+    hand_over(archive)
     with progress(f"{archive}") as show:
         left_out = archives.pack(place, archive, show)
     if left_out:
@@ -24,5 +26,6 @@ def opened(place: Path) -> Path:
     """The directory that a user means: the one named, or what an archive holds, unpacked beside it."""
     if not place.is_file():
         return place
+    hand_over(place.with_suffix(""))
     with progress(f"{place}") as show:
         return archives.unpack(place, show)

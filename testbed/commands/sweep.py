@@ -13,6 +13,7 @@ from scenarios import catalogue
 from testbed.commands.compare import draw, measured, tell
 from testbed.commands.run import kept_runs_told
 from testbed.errors import CannotRun
+from testbed.ownership import hand_over
 from testbed.running import engines, sweep, workers
 from testbed.running.background import SparkStart
 from testbed.running.tasks import Task
@@ -36,6 +37,7 @@ def command(arguments: Namespace) -> int:
     out: Path = arguments.out or Path("results", f"sweep-{definition.name}")
     tasks = sweep.tasks(plan, out)
     engine = engines.find(plan.engine, out)
+    hand_over(out)
     sweep.begin(plan, out)
     left = [task for task in tasks if not sweep.is_made(task)]
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)

@@ -16,6 +16,7 @@ from testbed.live import remote
 from testbed.live.session import Live
 from testbed.network import doctor, vm
 from testbed.network.emulation import refuse_impossible
+from testbed.ownership import hand_over
 from testbed.running import runner
 from testbed.running.background import SparkStart
 from testbed.running.runner import Stage
@@ -44,6 +45,7 @@ def up(arguments: Namespace) -> int:
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
         *(variant.label, arguments.pack),
     )
+    hand_over(out)
     with kept_runs_told([task.output], out):
         if arguments.vm_words is not None:
             status, spark = in_guest(arguments.vm_words, [task.output], out, arguments.spark_master, reads=True)

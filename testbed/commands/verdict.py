@@ -10,6 +10,7 @@ from analysis.judging.check_run import check_run, history_of
 from analysis.pages.terminal_tables import judgement_table, reformation_table, tree_table
 from runfiles.reading import load, runs_in
 from testbed.commands.sharing import opened
+from testbed.ownership import hand_over
 from testbed.status import HOLDS, status_of
 from testbed.terminal import output
 
@@ -32,7 +33,9 @@ def tree(arguments: Namespace) -> int:
     from analysis.pictures import trees  # noqa: PLC0415 - imports matplotlib
 
     found = {}
-    runs = [(directory, run, history_of(run)) for directory in runs_in([opened(arguments.run)]) for run in [load(directory)]]
+    directories = runs_in([opened(arguments.run)])
+    hand_over(*directories)
+    runs = [(directory, run, history_of(run)) for directory in directories for run in [load(directory)]]
     # Of several runs, those of protocols that make no trees are passed over.
     for directory, run, history in [row for row in runs if row[2].parents] or runs:
         found[str(directory)] = report = tree_report(run, history, arguments.source, arguments.at)

@@ -18,6 +18,7 @@ from scenarios import Scenario
 from scenarios.faults import Fault, name_of
 from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
+from testbed.ownership import first_missing
 from topologies import files
 
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
@@ -73,11 +74,6 @@ def unfinished_removed(*outputs: Path) -> Iterator[None]:
                     with suppress(OSError):
                         above.rmdir()
         raise
-
-
-def first_missing(path: Path) -> Path:
-    """The highest directory that would have to be made for a path; the path itself if all those above it exist."""
-    return next((above for above in reversed(path.parents) if not above.exists()), path)
 
 
 def is_finished(output: Path) -> bool:
