@@ -1,14 +1,17 @@
 """Bandwidth, delay, jitter, loss, duplicates, overtaking and queues on links: what to ask of the kernel, and whether it did it.
 
-Each direction of a link is shaped where it leaves a node, by a chain: loss, bandwidth, delay, queue.
+Each direction of a link is shaped where it leaves a node, by a chain: loss, bandwidth, delay, queue. Every link between switches has the
+whole chain from the start, apart from delay, so that a fault changes numbers in the chain and takes nothing away: a queueing discipline
+that is removed throws away what waits in it, one that is put in place drops what passes meanwhile, and nobody counts either. Where a fault
+brings delay or ends it, the part of the chain below the bucket is exchanged, and the kernel counts what waited there as dropped.
 
 * Loss is a filter in front of everything else: four instructions that compare a random number with a threshold. It needs no netem, and
   what goes into it and does not come out was lost, so that lost packets and packets that found the queue full are told apart.
-* Bandwidth is a token bucket, which takes packets from what stands below it.
+* Bandwidth is a token bucket, which takes packets from what stands below it. A link of any bandwidth has a bucket that never empties.
 * Delay, jitter, duplicates and overtaking are netem's, if the kernel has it. It holds what is on its way and drops nothing. A duplicate
   takes up bandwidth as any packet. Netem does not count them, so a second filter, behind the loss, counts what comes to it.
 * The queue is last: packets that are not delayed any longer and for which the bucket has no tokens. For a constant delay it makes no
-  difference whether they wait before or after it. A link with delay and without bandwidth needs no queue.
+  difference whether they wait before or after it.
 
 In virtual time `simulator.pipe` does the same, except that a packet that overtakes leaves out the delay only; with netem also the queue.
 
@@ -21,8 +24,9 @@ Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here e
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
+from itertools import chain
 from operator import add, sub
 from typing import Any
 
@@ -33,6 +37,9 @@ from topologies.network import DEFAULT_QUEUE, Link, Network
 
 # Ten full frames may leave at once; below that the bucket empties faster than the kernel's timer refills it.
 BURST_BYTES = 15000
+# What stands for no limit: more than a virtual link carries, and what the kernel's 32 bits of bytes a second can say.
+UNLIMITED_BIT = 32_000_000_000
+UNLIMITED_BURST_BYTES = 1_000_000
 # A switch in userspace has one buffer for all packets that wait in queues, of 208 KiB, and a small packet takes 768 bytes of it. What
 # does not fit is lost without a count.
 MOST_QUEUED_IN_USERSPACE = 250
@@ -67,18 +74,18 @@ class Drops:
         return Drops(*map(sub, astuple(self), astuple(other)))
 
 
+def has_chain(link: Link, network: Network) -> bool:
+    """Whether packets pass the chain on this link: links between switches, which faults may change, and others that ask for something."""
+    return is_shaped(link) or not (network.is_host(link.a) or network.is_host(link.b))
+
+
 def is_shaped(link: Link) -> bool:
-    """Whether anything has to be asked of the kernel for this link."""
+    """Whether a link asks for anything that an unimpaired link does not do."""
     return bool(link.bandwidth_mbit or _is_netem(link) or link.loss or link.queue_packets)
 
 
 def _is_netem(link: Link) -> bool:
     return bool(link.delay_ms or millionths(link.duplicate))
-
-
-def _has_queue(link: Link) -> bool:
-    """Whether packets can wait for anything but their delay."""
-    return bool(link.bandwidth_mbit) or (is_shaped(link) and not _is_netem(link))
 
 
 def needs_netem(network: Network) -> list[str]:
@@ -97,29 +104,33 @@ def needs_simulator(network: Network) -> list[str]:
 
 
 def orders(link: Link, interface: str) -> Iterator[str]:
-    """Orders for `tc` that shape one direction of a link, on an interface that is not shaped yet."""
-    parent = "root"
-    if link.bandwidth_mbit:
-        yield f"qdisc add dev {interface} root handle 1: tbf rate {round(link.bandwidth_mbit * 1e6)}bit {_bucket(link)}"
-        parent = "parent 1:1"
+    """Orders for `tc` that shape one direction of a link, whether it is shaped already or not. What waits in its queue goes on waiting.
+
+    On an interface that is shaped already they change numbers in place: a handle of the same number is the same queueing discipline. So
+    the queue has one handle below netem and another one where there is none.
+    """
+    yield f"qdisc replace dev {interface} root handle 1: tbf {_bucket(link)}"
+    parent, queue = "1:1", "12:"
     if _is_netem(link):
-        yield f"qdisc add dev {interface} {parent} handle 10: netem limit {ON_THE_WAY}{_netem(link)}"
-        parent = "parent 10:1"
-    if _has_queue(link):
-        yield f"qdisc add dev {interface} {parent} handle 11: {_QUEUE} limit {link.queue_packets or DEFAULT_QUEUE}"
-    if link.loss or millionths(link.duplicate):
-        yield f"qdisc add dev {interface} clsact"
-    if link.loss:
-        yield f"filter add dev {interface} egress prio {_LOSS} bpf da bytecode '{loss_program(link.loss)}'"
+        yield f"qdisc replace dev {interface} parent 1:1 handle 10: netem limit {ON_THE_WAY}{_netem(link)}"
+        parent, queue = "10:1", "11:"
+    yield f"qdisc replace dev {interface} parent {parent} handle {queue} {_QUEUE} limit {link.queue_packets or DEFAULT_QUEUE}"
+    yield f"qdisc replace dev {interface} clsact"
+    yield f"filter replace dev {interface} egress prio {_LOSS} handle 1 bpf da bytecode '{loss_program(link.loss)}'"
+
+
+def first_orders(link: Link, interface: str) -> Iterator[str]:
+    """Orders for `tc` that shape one direction of a link on an interface that is not shaped yet: also what counts from zero."""
+    yield from orders(link, interface)
     if millionths(link.duplicate):
         yield f"filter add dev {interface} egress prio {_COUNTED} bpf bytecode '{_COUNT}' action ok"
 
 
 def _netem(link: Link) -> str:
-    """The words for netem. Without a delay there is nothing to overtake."""
+    """The words for netem. Without a delay there is nothing to overtake. What is not said would stay as it was before a change."""
     words = f" delay {round(link.delay_ms * 1000)}us {round(link.jitter_ms * 1000)}us" if link.delay_ms else ""
     words += f" duplicate {millionths(link.duplicate) / 1e4}%" if millionths(link.duplicate) else ""
-    return words + (f" reorder {millionths(link.reorder) / 1e4}%" if link.delay_ms and millionths(link.reorder) else "")
+    return words + f" reorder {millionths(link.reorder) / 1e4 if link.delay_ms else 0}%"
 
 
 def millionths(share: float) -> int:
@@ -129,7 +140,12 @@ def millionths(share: float) -> int:
 
 def _bucket(link: Link) -> str:
     # The limit is in bytes and must not be what fills first: the queue below counts in packets.
-    return f"burst {BURST_BYTES} limit {(link.queue_packets or DEFAULT_QUEUE) * 1600}"
+    burst = BURST_BYTES if link.bandwidth_mbit else UNLIMITED_BURST_BYTES
+    return f"rate {_rate_bit(link)}bit burst {burst} limit {(link.queue_packets or DEFAULT_QUEUE) * 1600}"
+
+
+def _rate_bit(link: Link) -> int:
+    return round(link.bandwidth_mbit * 1e6) if link.bandwidth_mbit else UNLIMITED_BIT
 
 
 def loss_program(loss: float) -> str:
@@ -147,9 +163,9 @@ def threshold(loss: float) -> int:
 def shape(plan: Plan) -> None:
     """Shape every link of a network that was just made, and read every parameter back."""
     by_namespace: dict[str, list[str]] = {}
-    for link in filter(is_shaped, plan.network.links):
-        for end in plan.ends(link):
-            by_namespace.setdefault(end.namespace, []).extend(orders(link, end.interface))
+    for link in plan.network.links:
+        for end in plan.ends(link) if has_chain(link, plan.network) else ():
+            by_namespace.setdefault(end.namespace, []).extend(first_orders(link, end.interface))
     for namespace, lines in by_namespace.items():
         tc(lines, namespace)
     read_back(plan, {(end.node, link.other(end.node)): link for link in plan.network.links for end in plan.ends(link)})
@@ -160,41 +176,53 @@ def read_back(plan: Plan, asked: Mapping[tuple[str, str], Link]) -> None:
 
     Only hosts whose link asks for nothing are not looked at: that would be a command for each.
     """
-    observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for (source, target), link in asked.items():
-        end = plan.end(source, target)
-        if end.namespace and not is_shaped(link):
-            continue
-        if end.namespace not in observed:
-            observed[end.namespace] = _read_qdiscs(end.namespace)
-        qdiscs = observed[end.namespace].get(end.interface, [])
-        verify(link, end, qdiscs, _read_loss(end, qdiscs))
+    links = {plan.end(*way): link for way, link in asked.items()}
+    shown = _read_all(end for end, link in links.items() if not end.namespace or is_shaped(link))
+    filters = _read_filters(end for end, qdiscs in shown.items() if "clsact" in _kinds(qdiscs))
+    for end, qdiscs in shown.items():
+        verify(links[end], end, qdiscs, _loss_of(filters.get(end, [])))
 
 
-def reshape(before: Link, link: Link, end: End) -> None:
-    """Shape one direction of a link anew, and read it back. The kernel's count of drops there starts again from zero."""
-    present = {qdisc["kind"] for qdisc in _read_qdiscs(end.namespace).get(end.interface, [])}
-    removals = []
-    if is_shaped(before) and present & {"tbf", _QUEUE, "netem"}:
-        removals.append(f"qdisc del dev {end.interface} root")
-    if "clsact" in present:
-        removals.append(f"qdisc del dev {end.interface} clsact")
-    tc([*removals, *orders(link, end.interface)], end.namespace)
-    qdiscs = _read_qdiscs(end.namespace).get(end.interface, [])
-    verify(link, end, qdiscs, _read_loss(end, qdiscs))
+def reshape(link: Link, end: End) -> bool:
+    """Shape one direction of a link anew, and read it back; whether the kernel counts its drops from zero again.
+
+    It does where a switch has cleared its ports. It also does where duplicates begin or end, because what counts them must be as old as the
+    rest; then what waited in the queue is lost.
+    """
+    kinds = _kinds(_read_all([end])[end])
+    anew = "tbf" not in kinds or _duplicates(kinds) != bool(millionths(link.duplicate))
+    removals = [
+        f"qdisc del dev {end.interface} {what}" for kind, what in (("tbf", "root"), ("clsact", "clsact")) if kind in kinds
+    ]
+    tc([*removals, *first_orders(link, end.interface)] if anew else list(orders(link, end.interface)), end.namespace)
+    verify(link, end, _read_all([end])[end], _loss_of(_read_filters([end])[end]))
+    return anew
+
+
+def _kinds(qdiscs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The options of each queueing discipline on an interface, by its kind."""
+    return {qdisc["kind"]: qdisc.get("options", {}) for qdisc in qdiscs}
+
+
+def _duplicates(kinds: Mapping[str, dict[str, Any]]) -> bool:
+    return "duplicate" in kinds.get("netem", {})
 
 
 def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> None:
-    """Stop with a sentence unless the kernel shows exactly what the link asks for."""
-    kinds = {qdisc["kind"]: qdisc.get("options", {}) for qdisc in qdiscs}
+    """Stop with a sentence unless the kernel shows exactly what the link asks for.
+
+    A link that asks for nothing has no chain, or one with numbers that do nothing.
+    """
+    kinds = _kinds(qdiscs)
+    chained = is_shaped(link) or "tbf" in kinds
     asked = {
-        "bandwidth (bytes/s)": round(link.bandwidth_mbit * 1e6) // 8 if link.bandwidth_mbit else None,
+        "bandwidth (bytes/s)": _rate_bit(link) // 8 if chained else None,
         "delay (us)": round(link.delay_ms * 1000) or None,
         "jitter (us)": round(link.jitter_ms * 1000) if link.delay_ms else None,
         "duplicates (of 10^6)": millionths(link.duplicate),
         "overtaking (of 10^6)": millionths(link.reorder) if link.delay_ms else 0,
         "packets on their way": ON_THE_WAY if _is_netem(link) else None,
-        "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if _has_queue(link) else None,
+        "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if chained else None,
         "loss (of 2^32)": threshold(link.loss) if link.loss < 1 else 2**32,
     }
     netem = kinds.get("netem", {})
@@ -219,21 +247,18 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
 
 def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
     """The drops so far of every direction that leaves a switch, or a host whose link is shaped, by (from, to)."""
-    counts: dict[tuple[str, str], Drops] = {}
-    observed: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    ways = {end: (end.node, link.other(end.node)) for link in plan.network.links for end in plan.ends(link)}
+    looked_at = (end for end, way in ways.items() if not end.namespace or is_shaped(plan.network.link(*way)))
     overruns = {} if plan.kernel_datapath else _read_overruns()
-    for link in plan.network.links:
-        for end in plan.ends(link):
-            if end.namespace and not is_shaped(link):
-                continue
-            if end.namespace not in observed:
-                observed[end.namespace] = _read_qdiscs(end.namespace)
-            qdiscs = observed[end.namespace].get(end.interface, [])
-            # A fault may have changed what the link was built with.
-            duplicates = any("duplicate" in qdisc.get("options", {}) for qdisc in qdiscs)
-            dropped = _drops(qdiscs, _read_counted(end) if duplicates else None)
-            counts[end.node, link.other(end.node)] = dropped + Drops(overrun=overruns.get(end.interface, 0))
-    return counts
+    return {ways[end]: drops + Drops(overrun=overruns.get(end.interface, 0)) for end, drops in drops_at(looked_at).items()}
+
+
+def drops_at(ends: Iterable[End]) -> dict[End, Drops]:
+    """What the shaping of each interface has dropped and duplicated so far."""
+    shown = _read_all(ends)
+    # Only what duplicates packets has a filter that counts them. A fault may have changed what the link was built with.
+    counted = _read_filters(end for end, qdiscs in shown.items() if _duplicates(_kinds(qdiscs)))
+    return {end: _drops(qdiscs, _counted_by(counted[end]) if end in counted else None) for end, qdiscs in shown.items()}
 
 
 def _read_overruns() -> dict[str, int]:
@@ -256,35 +281,51 @@ def _drops(qdiscs: list[dict[str, Any]], counted: int | None) -> Drops:
     return Drops(entered - reached if entered else 0, root["drops"])
 
 
-def _read_qdiscs(namespace: str) -> dict[str, list[dict[str, Any]]]:
-    """Every queueing discipline in a namespace, by interface."""
-    table: dict[str, list[dict[str, Any]]] = {}
-    shown = run(["tc", *(["-n", namespace] if namespace else []), "-s", "-j", "qdisc", "show"])
-    for qdisc in json.loads(shown):
-        table.setdefault(qdisc["dev"], []).append(qdisc)
-    return table
+def _read_all(ends: Iterable[End]) -> dict[End, list[dict[str, Any]]]:
+    """Every queueing discipline on each interface. A namespace is asked once for all its interfaces."""
+    found: dict[End, list[dict[str, Any]]] = {}
+    for namespace, there in _by_namespace(ends).items():
+        shown: dict[str, list[dict[str, Any]]] = {}
+        for qdisc in json.loads(run(["tc", *_inside(namespace), "-s", "-j", "qdisc", "show"])):
+            shown.setdefault(qdisc["dev"], []).append(qdisc)
+        found |= {end: shown.get(end.interface, []) for end in there}
+    return found
 
 
-def _read_loss(end: End, qdiscs: list[dict[str, Any]]) -> int:
-    """The loss in force on an interface, in 2^32ths."""
-    if all(qdisc["kind"] != "clsact" for qdisc in qdiscs):
-        return 0
-    for shown in _read_filters(end, _LOSS):
+def _read_filters(ends: Iterable[End]) -> dict[End, list[dict[str, Any]]]:
+    """Every filter on what leaves each interface."""
+    found: dict[End, list[dict[str, Any]]] = {}
+    for namespace, there in _by_namespace(ends).items():
+        questions = [f"filter show dev {end.interface} egress" for end in there]
+        # One line of JSON for each question.
+        answers = run(["tc", *_inside(namespace), "-s", "-j", "-batch", "-"], questions).splitlines()
+        found |= {end: json.loads(answer) for end, answer in zip(there, filter(None, answers), strict=True)}
+    return found
+
+
+def _by_namespace(ends: Iterable[End]) -> dict[str, list[End]]:
+    grouped: dict[str, list[End]] = {}
+    for end in ends:
+        grouped.setdefault(end.namespace, []).append(end)
+    return grouped
+
+
+def _inside(namespace: str) -> list[str]:
+    return ["-n", namespace] if namespace else []
+
+
+def _loss_of(filters: Iterable[dict[str, Any]]) -> int:
+    """The loss that the filters of an interface make, in 2^32ths."""
+    for shown in filters:
         program = shown.get("options", {}).get("bytecode", {}).get("insns", [])
-        if len(program) == 1:
+        if shown["pref"] == _LOSS and len(program) == 1:
             return 2**32
-        if len(program) == 4:
+        if shown["pref"] == _LOSS and len(program) == 4:
             return int(program[1]["k"])
     return 0
 
 
-def _read_counted(end: End) -> int:
+def _counted_by(filters: Iterable[dict[str, Any]]) -> int:
     """How many packets have come to netem on an interface that duplicates them."""
-    filters = _read_filters(end, _COUNTED)
-    return sum(action["stats"]["packets"] for shown in filters for action in shown.get("options", {}).get("actions", []))
-
-
-def _read_filters(end: End, prio: int) -> list[dict[str, Any]]:
-    where = ["-n", end.namespace] if end.namespace else []
-    shown = json.loads(run(["tc", *where, "-s", "-j", "filter", "show", "dev", end.interface, "egress"]))
-    return [found for found in shown if found["pref"] == prio]
+    actions = (shown.get("options", {}).get("actions", []) for shown in filters if shown["pref"] == _COUNTED)
+    return sum(action["stats"]["packets"] for action in chain.from_iterable(actions))

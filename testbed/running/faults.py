@@ -75,8 +75,10 @@ class Injector:
         self._due: list[tuple[float, Fault]] = []
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_crash(fault)])
         self._own = [fault for fault in faults if _is_own_crash(fault)]
-        self.dropped: dict[tuple[str, str], Drops] = {}
-        """What the kernel had dropped on a direction before its count was lost to a change."""
+        self._corrections: dict[tuple[str, str], Drops] = {}
+        """What to add to the kernel's count of drops, by (from, to): counts that were lost, without what a failed link took along."""
+        self._before_failing: dict[tuple[str, str], Drops] = {}
+        """For each direction of a link that is down, what the kernel had counted when it was pulled."""
         self.problems: list[str] = []
         """What was asked for and is not to be seen."""
         for fault in self._own:
@@ -218,11 +220,9 @@ class Injector:
             case vocabulary.Heal():
                 self._heal_links(healed(fault, self._network))
             case vocabulary.SwitchStop(switch=switch):
-                self._keep_drops(switch)
-                self._emulation.net[switch].stop(deleteIntfs=False)
+                self._stop_switch(switch)
             case vocabulary.SwitchStart(switch=switch):
-                self._emulation.net[switch].start([])
-                self._shape_again(switch)
+                self._start_switch(switch)
             case vocabulary.ControllerStop():
                 self._emulation.controller.stop()
             case vocabulary.ControllerStart():
@@ -242,10 +242,43 @@ class Injector:
             case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
                 agents.ask(host, AtDoor(kind, nth, copies=2))
 
+    def drops(self) -> dict[tuple[str, str], Drops]:
+        """What was dropped and duplicated on each direction since the network was made, by (from, to)."""
+        totals = {}
+        for way, now in shaping.read_drops(self._emulation.plan).items():
+            is_down = way in self._before_failing
+            counted = self._before_failing[way] + Drops(overrun=now.overrun) if is_down else now
+            totals[way] = counted + self._corrections.get(way, Drops())
+        return totals
+
+    def _start_from_zero(self, way: tuple[str, str], counted: Drops) -> None:
+        """Remember what had been counted on a direction when the kernel's count was lost."""
+        if way in self._before_failing:
+            counted, self._before_failing[way] = self._before_failing[way], Drops()
+        self._correct(way, counted)
+
+    def _correct(self, way: tuple[str, str], drops: Drops) -> None:
+        self._corrections[way] = self._corrections.get(way, Drops()) + drops
+
     def _set_link(self, link: Link, *, up: bool) -> None:
-        """Take a link down or up at its end `a`; see testbed.running.captures for why that end."""
+        """Take a link down or up at its end `a`; see testbed.running.captures for why that end.
+
+        What waits for a link that goes down, and what is sent while it is down, never reaches the queue again, as if it had been lost. But
+        the link's loss is not the cause, so it is not counted as that.
+        """
+        ways = (link.a, link.b), (link.b, link.a)
+        if not up and link.name not in self.pulled:
+            self._before_failing |= {way: self._drops_of(way) for way in ways}
         shell.ip([f"link set {self._emulation.plan.end(link.a, link.b).interface} {'up' if up else 'down'}"])
         (self.pulled.discard if up else self.pulled.add)(link.name)
+        for way in ways if up else ():
+            if (before := self._before_failing.pop(way, None)) is not None:
+                self._correct(way, before - self._drops_of(way))
+
+    def _drops_of(self, way: tuple[str, str]) -> Drops:
+        """What the shaping of one direction has dropped so far. What its switch was too slow to take is not part of it."""
+        end = self._emulation.plan.end(*way)
+        return shaping.drops_at([end])[end]
 
     def _heal_links(self, links: list[Link]) -> None:
         for link in links:
@@ -268,25 +301,27 @@ class Injector:
 
     def _reshape(self, source: str, target: str, link: Link) -> None:
         """Shape one direction anew, and read it back."""
-        end = self._emulation.plan.end(source, target)
-        self._keep_drops(source, target)
-        shaping.reshape(self.current[source, target], link, end)
-        self.current[source, target] = link
+        way, before = (source, target), self._drops_of((source, target))
+        if shaping.reshape(link, self._emulation.plan.end(*way)):
+            self._start_from_zero(way, before)
+        self.current[way] = link
 
-    def _shape_again(self, switch: str) -> None:
-        """A switch that takes its ports over clears what shaped them."""
-        for neighbour in self._network.neighbours[switch]:
-            link = self.current[switch, neighbour]
-            if shaping.is_shaped(link):
-                shaping.reshape(link, link, self._emulation.plan.end(switch, neighbour))
+    def _stop_switch(self, switch: str) -> None:
+        """Take a switch's bridge away. The count of what it was too slow to take goes with it; its links count on."""
+        for way, drops in shaping.read_drops(self._emulation.plan).items():
+            if way[0] == switch:
+                self._correct(way, Drops(overrun=drops.overrun))
+        self._emulation.net[switch].stop(deleteIntfs=False)
 
-    def _keep_drops(self, source: str, target: str = "") -> None:
-        """Remember what was dropped out of a node before the kernel's count is lost."""
-        now = shaping.read_drops(self._emulation.plan)
-        for pair, drops in now.items():
-            if pair[0] == source and target in {"", pair[1]}:
-                # What a switch was too slow to take is counted by the switch, and that count goes on.
-                self.dropped[pair] = self.dropped.get(pair, Drops()) + drops - Drops(overrun=drops.overrun)
+    def _start_switch(self, switch: str) -> None:
+        """Give a switch its bridge again. A switch that takes its ports over clears what shaped them, with its counts."""
+        ways = [(switch, neighbour) for neighbour in self._network.neighbours[switch]]
+        before = {way: self._drops_of(way) for way in ways}
+        self._emulation.net[switch].start([])
+        for way, drops in before.items():
+            self._start_from_zero(way, drops)
+            if shaping.has_chain(self.current[way], self._network):
+                shaping.reshape(self.current[way], self._emulation.plan.end(*way))
 
 
 def _has_carrier(interface: str) -> bool:

@@ -160,7 +160,7 @@ def _measure(
     counters = agents.counters()
     misshapen = _misshapen(stage.emulation, injector)
     captured = captures.stop()
-    drops = _drops_since(stage.emulation, drops_before, injector.dropped)
+    drops = _drops_since(stage.emulation, drops_before, injector.drops())
     stage.notice()
     if abs(stepped_ns := _clock_ns() - clock_ns) > STEP_NS:
         undone.append(
@@ -233,16 +233,13 @@ def _wait_until_quiet(stage: Stage) -> None:
 
 
 def _drops_since(
-    emulation: Emulation, before: dict[tuple[str, str], Drops], kept: dict[tuple[str, str], Drops]
+    emulation: Emulation, before: dict[tuple[str, str], Drops], now: dict[tuple[str, str], Drops]
 ) -> tuple[LinkDrops, ...]:
-    """The drops since the start, with those whose count was lost to a change. A switch daemon that died took its counts along."""
+    """The drops since the start. A switch daemon that died took its counts along."""
     least = 0 if emulation.vswitch.deaths else -sys.maxsize
     return tuple(
-        LinkDrops(
-            source, target, *(max(least, drops) for drops in dataclasses.astuple(now + kept.get(way, Drops()) - before[way]))
-        )
-        for way, now in shaping.read_drops(emulation.plan).items()
-        for source, target in [way]
+        LinkDrops(source, target, *(max(least, drops) for drops in dataclasses.astuple(total - before[source, target])))
+        for (source, target), total in now.items()
     )
 
 

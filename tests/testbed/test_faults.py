@@ -201,3 +201,33 @@ def test_a_trigger_that_never_fires_is_a_problem_of_the_run(play):
 def test_what_this_engine_cannot_do_is_refused_by_name(fault, sentence):
     with pytest.raises(CannotRun, match=sentence):
         refuse_impossible((fault,), Machine((), kernel_datapath=False, netem=False))
+
+
+@pytest.mark.parametrize("back", [(), (vocabulary.SwitchStart(at_ms=900, switch="s1"),)])
+def test_drops_are_counted_once_when_their_switch_stops(play, back):
+    """Five messages to two hosts are lost on their way out of s1, whose bridge is taken away when they are."""
+    run = play(
+        vocabulary.LinkChange(at_ms=0, link="s1-s2", towards="s2", loss=1.0),
+        vocabulary.SwitchStop(at_ms=600, switch="s1"),
+        *back,
+        protocol="best-effort",
+        interval=20,
+    )
+    drops = {(drop["source"], drop["target"]): drop["loss"] for drop in run.record["link_drops"]}
+    assert drops["s1", "s2"] == 2 * run.counters["h2"]["received"] > 0
+    assert run.record["problems"] == []
+
+
+def test_what_a_failed_link_takes_along_is_not_its_loss(play):
+    """Thirty datagrams of some hundred bytes wait for a link of 8 kbit/s that is pulled, and more are sent before routes change."""
+    run = play(
+        vocabulary.LinkDown(at_ms=500, link="s1-s2"),
+        vocabulary.LinkUp(at_ms=900, link="s1-s2"),
+        vocabulary.Heal(at_ms=1000),
+        protocol="best-effort",
+        messages=200,
+        interval=2,
+        network=clusters(3, 2, "ring", bandwidth_mbit=0.008),
+    )
+    assert {drop["loss"] for drop in run.record["link_drops"]} == {0}
+    assert run.record["problems"] == []
