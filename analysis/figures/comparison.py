@@ -1,5 +1,6 @@
 """Groups of runs against each other: each figure with its interval, and which differences the runs show."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -45,20 +46,20 @@ MEASURES: Final = {
         "packets", "expensive packets per message", lambda run: run.cost.expensive_packets_per_message
     ),
     "expensive_data_packets_per_message": Measure(
-        "data", "of them data", lambda run: run.cost.expensive_data_packets_per_message
+        "data", "expensive data packets per message", lambda run: run.cost.expensive_data_packets_per_message
     ),
     "expensive_repair_packets_per_message": Measure(
-        "repair", "of them repair", lambda run: run.cost.expensive_repair_packets_per_message
+        "repair", "expensive repair packets per message", lambda run: run.cost.expensive_repair_packets_per_message
     ),
     "expensive_control_packets_per_message": Measure(
-        "control", "of them control", lambda run: run.cost.expensive_control_packets_per_message
+        "control", "expensive control packets per message", lambda run: run.cost.expensive_control_packets_per_message
     ),
     "expensive_bytes_per_message": Measure("bytes", "bytes on expensive links per message", _bytes, 0),
-    "delay_ms_p50": Measure("p50", "delay, median, ms", lambda run: run.delay_ms.p50, 1),
-    "delay_ms_p99": Measure("p99", "delay, 99th percentile (interpolated), ms", lambda run: run.delay_ms.p99, 1),
-    "delay_ms_last_p50": Measure("last", "delay to the last host, median, ms", lambda run: run.delay_ms.last_p50, 1),
-    "delivered_share": Measure("delivered", "delivered share", lambda run: run.delivered_share, 3, 1.0),
-    "load_max": Measure("load", "load of the busiest host, datagrams", lambda run: float(run.load_max), 0),
+    "delay_ms_p50": Measure("p50", "median delay, ms", lambda run: run.delay_ms.p50, 1),
+    "delay_ms_p99": Measure("p99", "99th percentile of the delay (interpolated), ms", lambda run: run.delay_ms.p99, 1),
+    "delay_ms_last_p50": Measure("last", "median delay to the last host, ms", lambda run: run.delay_ms.last_p50, 1),
+    "delivered_share": Measure("delivered", "share delivered", lambda run: run.delivered_share, 3, 1.0),
+    "load_max": Measure("load", "datagrams at the busiest host", lambda run: float(run.load_max), 0),
 }
 """The figures that are compared, by the names that they have in files."""
 # The columns of two tables: all together fit neither a terminal nor a page.
@@ -91,6 +92,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     shown: bool | None
 
 
+class Leaders(NamedTuple):
+    """The groups of which any may be the best in a figure: the one with the best median, then all that are not shown to differ."""
+
+    groups: tuple[Compared, ...]
+    of: int
+    """How many groups were compared; groups with open books were not."""
+    enough_runs: bool
+    """Whether the groups have enough runs for a test to tell some of them apart."""
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is said of the groups."""
 
@@ -106,15 +117,21 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         used = (found.method for group in self.groups for found in group.estimates.values())
         return [method for method in dict.fromkeys(used) if method]
 
-    def best(self, figure: str) -> list[Compared]:
-        """The groups with the least median, or for the share delivered the greatest; several where it is the same.
+    def leaders(self, figure: str) -> Leaders | None:
+        """The groups of which any may be the best in a figure; nothing where fewer than two groups can be compared.
 
-        A group with open books is none of them.
+        The group with the best median is tested against every other one. It was chosen after the fact, so each p-value is multiplied by
+        the number of pairs of groups.
         """
         sound = [group for group in self.groups if group.balanced and figure in group.estimates]
-        known = {group.name: group.estimates[figure].median for group in sound}
-        goal = (max if figure == "delivered_share" else min)(known.values(), default=None)
-        return [group for group in self.groups if known.get(group.name) == goal is not None]
+        if len(sound) < 2:
+            return None
+        best = (max if figure == "delivered_share" else min)(sound, key=lambda group: group.estimates[figure].median)
+        others, pairs = [group for group in sound if group is not best], math.comb(len(sound), 2)
+        level = SIGNIFICANCE / pairs
+        equal = [group for group in others if p_value(best.values[figure], group.values[figure]) >= level]
+        sizes = [(len(best.values[figure]), len(group.values[figure])) for group in others]
+        return Leaders((best, *equal), len(sound), any(least_p_value(*size) < level for size in sizes))
 
 
 def compared(groups: Sequence[Group], by: str, against: str = "") -> Comparison:
@@ -175,7 +192,7 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
             yield f"{group.name}: the books of {open_books} of {len(group.runs)} runs do not balance, so its figures are in doubt"
         machines = {(run.input.run.datapath, run.input.run.shaping) for run in group.runs}
         if len(machines) > 1:
-            yield f"{group.name}: its runs were made with different datapaths or ways of shaping, and are no repeats in the strict sense"
+            yield f"{group.name}: its runs used different datapaths or ways of shaping links, so they are not strict repeats"
     single = [group.name for group in groups if len(group.runs) == 1]
     if single:
         yield f"one run only, so no interval: {', '.join(single)}"
@@ -199,16 +216,16 @@ def method_lines(found: Comparison) -> Iterator[str]:
     """How differences were tested; nothing where none could be."""
     if any(difference.shown is not None for difference in found.differences):
         yield (
-            f"Differences are from {found.against}, by the exact two-sided Mann-Whitney test (its normal approximation from "
-            f"{MOST_EXACT} runs on), with Holm's correction over the groups "
-            f"for each figure; below {SIGNIFICANCE:g} a difference is shown."
+            f"Each group is compared with {found.against} by the exact two-sided Mann-Whitney test (its normal approximation from "
+            f"{MOST_EXACT} runs on), with Holm's correction over the groups for each figure. "
+            f"A difference is shown if p is below {SIGNIFICANCE:g}."
         )
 
 
 def difference_lines(found: Comparison) -> Iterator[str]:
     """One sentence a figure: from whom the chosen group differs, and where that is not shown."""
     if found.differences and all(difference.shown is None for difference in found.differences):
-        yield "No difference can be shown with so few runs: repeat each of them, six times or more, with --repeat."
+        yield "There are too few runs to show a difference: repeat each run six times or more, with --repeat 6."
         return
     for figure, measure in MEASURES.items():
         told = [difference for difference in found.differences if difference.figure == figure]

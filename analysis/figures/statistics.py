@@ -22,10 +22,10 @@ _T: Final = (12.7062, 4.3027, 3.1824, 2.7764)
 EXACT: Final = "order statistics"
 STUDENT: Final = "t-interval"
 METHODS: Final = {
-    EXACT: "between two of the ordered values, by the binomial distribution: it covers the median with at least 95 %, whatever the "
-    "distribution; this needs six repeats",
-    STUDENT: "mean plus or minus t times the standard error, which supposes a normal distribution; of two to five repeats, no two "
-    "values enclose the median with 95 %",
+    EXACT: "the interval lies between two of the ordered values, chosen by the binomial distribution, and covers the median with a "
+    "probability of at least 95 % for any distribution of the values; it needs six repeats",
+    STUDENT: "the interval is the mean plus or minus t times the standard error, which assumes a normal distribution; two to five "
+    "repeats are too few for an interval that does not",
 }
 """How each kind of interval is made."""
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
-from analysis.figures.comparison import Comparison
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.judging.history import MessageId
@@ -20,10 +19,10 @@ from topologies import drawing
 # Pictures of more networks than this say little side by side.
 MOST_NETWORKS: Final = 4
 _OF_A_RUN: Final = {
-    "links": "Packets per message on each link between switches, both directions together; the wider and darker, the more.",
-    "delays-over-time": "Each delivery is a dot over the time of its broadcast; bands show when which fault was there. Look for what "
-    "happens inside a band, and how long after its end the delays are as before.",
-    "tree": "Who was whose child at the end: an arrow leads from each host to its parent.",
+    "links": "Packets per message on each link between switches, both directions added. Wider and darker lines carry more packets.",
+    "delays-over-time": "Each dot is one delivery: its delay, at the time of its broadcast. Shaded bands show when a fault was active. "
+    "Look at the delays inside a band, and at how long they stay high after its end.",
+    "tree": "The tree at the end of the run: each arrow points from a host to its parent.",
 }
 
 
@@ -31,7 +30,10 @@ def networks(runs: Sequence[MeasuredRun], directory: Path) -> list[Picture]:
     """The networks of runs, drawn."""
     found = list({run.network.name: run.network for run in runs}.values())[:MOST_NETWORKS]
     stems = [directory / ("network" if len(found) == 1 else f"network-{number}") for number in range(1, len(found) + 1)]
-    caption = "Squares are hosts, circles switches; hosts on the same patch reach each other over cheap links. Dashed links are expensive."
+    caption = (
+        "Squares are hosts, circles are switches. Hosts on the same coloured area reach each other over cheap links; dashed links are "
+        "expensive."
+    )
     _save(((stem.name, drawing.figure(network, title="")) for stem, network in zip(stems, found, strict=True)), directory)
     return [Picture(stem, network.name, caption, low=True) for stem, network in zip(stems, found, strict=True)]
 
@@ -45,7 +47,13 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
     )
     found = [Picture(stem, title, caption) for stem, title, caption in stems]
     if (directory / "sweep.png").exists():
-        found.append(Picture(directory / "sweep", "Sweep", "What the runs of this scenario differ in, and what comes of it."))
+        found.append(
+            Picture(
+                directory / "sweep",
+                "Sweep",
+                "The runs of this scenario: the horizontal axis shows in what they differ, the vertical axis the result.",
+            )
+        )
     for group in groups[: group_plots.MOST_PANELS]:
         for start, caption in _OF_A_RUN.items():
             seed = f", seed {group.runs[0].summary.seed}" if several else ""
@@ -56,33 +64,32 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
 
 
 def cost_caption(several: bool) -> str:
-    """What to see in the plot of the costs."""
-    told = (
-        "Host-to-host packets that crossed at least one expensive link, per message broadcast, by what they "
-        "carried. A dashed line is the least possible: the nearer a bar comes, the less is wasted. It is that of messages one by one; "
-        "some that share a packet can cost less."
+    """The caption of the plot of costs; `several` means that groups have repeats."""
+    caption = (
+        "Packets between hosts that crossed at least one expensive link, per message broadcast, by purpose. The dashed line is the "
+        "least possible number, k - 1, if every message has packets of its own; messages that share packets can cost less."
     )
-    repeats = " Bars are medians over repeats, split as in the run in the middle; whiskers are 95 % confidence intervals."
-    return told + (repeats if several else "")
+    repeats = " Bars are medians over repeats, split by purpose as in the median run; whiskers are 95 % confidence intervals."
+    return caption + (repeats if several else "")
 
 
 def delay_caption(several: bool) -> str:
-    """What to see in the plot of the delays."""
-    told = (
-        "How long it took until a share of all deliveries was made. A curve that rises early is fast for most; one "
-        "that bends to the right at the top leaves a few hosts waiting; one that ends below 100 % never delivered "
-        "the rest."
+    """The caption of the plot of delays; `several` means that groups have repeats."""
+    caption = (
+        "The share of all deliveries that were made within a given time after the broadcast. Where a curve rises early, most "
+        "deliveries are fast; where it bends to the right near the top, a few take much longer; where it ends below 100 %, the "
+        "remaining deliveries were never made."
     )
-    return told + (" Lines are medians over repeats, bands go from the lowest to the highest repeat." if several else "")
+    return caption + (" Lines are medians over repeats; bands reach from the lowest to the highest repeat." if several else "")
 
 
 def compare(
-    groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None, show: Callable[[str, str], None]
+    groups: Sequence[Group], directory: Path, message: MessageId | None, show: Callable[[str, str], None]
 ) -> list[Picture]:
-    """Draw everything that compares groups; what the runs have nothing for is left out."""
+    """Draw every plot that compares groups, except those for which the runs have no data."""
     check_message(groups, message)
     pictures = []
-    for name, picture, make in _pictures(groups, found, directory, message):
+    for name, picture, make in _pictures(groups, directory, message):
         show("drawing", name)
         _save([(name, make())], directory)
         pictures.append(picture)
@@ -90,52 +97,49 @@ def compare(
 
 
 def _pictures(
-    groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None
+    groups: Sequence[Group], directory: Path, message: MessageId | None
 ) -> Iterator[tuple[str, Picture, Callable[[], Figure]]]:
     several = max(len(group.runs) for group in groups) > 1
     by_name = {group.name: group.summaries for group in groups}
     left_out = len(groups) - group_plots.MOST_PANELS
-    more = f" There is no room for {left_out} more groups." if left_out > 0 else ""
+    more = f" {left_out} more groups are not drawn." if left_out > 0 else ""
 
     def picture(name: str, title: str, caption: str, *, wide: bool = False) -> Picture:
         return Picture(directory / name, title, caption, wide or len(groups) > 5)
 
-    cost = cost_caption(several)
-    if len({group.size for group in groups}) == 1 < len(groups) and (best := found.best("expensive_packets_per_message")):
-        cost += f" Lowest here: {' and '.join(group.name for group in best)}."
-    yield "cost", picture("cost", "Cost per message", cost), lambda: plots.cost_figure(by_name)
+    yield "cost", picture("cost", "Cost per message", cost_caption(several)), lambda: plots.cost_figure(by_name)
     links = (
-        "Packets per message on each link between switches, medians over repeats, all on one scale; the wider and "
-        f"darker, the more. Dark links near the source carry the same message again and again.{more}"
+        f"Packets per message on each link between switches{', medians over repeats' if several else ''}. Wider and darker lines carry "
+        f"more packets; the scale is the same for all groups.{more}"
     )
     yield "links", picture("links", "Cost per link", links, wide=True), lambda: group_plots.links_figure(groups)
     yield "delays", Picture(directory / "delays", "Delays", delay_caption(several)), lambda: plots.delay_figure(by_name)
     if any(summary.messages for summaries in by_name.values() for summary in summaries):
         over_time = (
-            "How much of all that was to be delivered had been, by when; the thin line is what had been broadcast. A "
-            "curve below that line is behind; shaded times have faults in them."
-        ) + (" Bands go from the lowest to the highest repeat." if several else "")
+            "Deliveries made so far, as a share of all deliveries due. The thin line is the share of messages broadcast so far: the "
+            "further a curve lies below it, the later the deliveries. Faults were active in the shaded times."
+        ) + (" Bands reach from the lowest to the highest repeat." if several else "")
         yield (
             "over-time",
             Picture(directory / "over-time", "Delivered over time", over_time),
             lambda: group_plots.over_time_figure(groups),
         )
     load = (
-        "Each host a dot: datagrams that it sent and received. Dots close together share the load; a diamond far "
-        "above the line is a host that does the work of the others."
+        "Each dot is one host: the datagrams that it sent and received. The line is the median host, the diamond the busiest one. The "
+        "closer the dots, the more evenly the hosts share the load."
     )
     yield "load", picture("load", "Load", load), lambda: group_plots.load_figure(groups)
     if group_plots.differ_in_size(groups):
         size = (
-            "Cost per message where the network grows and nothing else changes. A line as steep as the dotted one "
-            "costs each new cluster one packet; a steeper one does not scale."
+            "Cost per message as the network grows and nothing else changes. The dotted line is the least possible, k - 1 for k clusters; "
+            "the distance to it is what the protocol spends beyond that."
         )
         yield "size", Picture(directory / "size", "Cost against size", size), lambda: group_plots.size_figure(groups)
     if any(summaries[0].delivered_share for summaries in by_name.values()):
         space = (
-            "One message in the first run of each group: hosts from top to bottom, clusters a little apart; packets "
-            "about it go from host to host, dots are deliveries. Packets that several messages share are drawn for the "
-            f"first of them.{more}"
+            "One message in the first run of each group. Hosts are listed from top to bottom, with a gap between clusters. Lines are "
+            "packets from host to host, dots are deliveries. A packet that carries several messages is drawn for the first of them "
+            f"only.{more}"
         )
         yield (
             "space-time",

@@ -23,6 +23,7 @@ from analysis.figures.comparison import (
     Compared,
     Comparison,
     Difference,
+    Leaders,
     Measure,
     difference_lines,
     interval_lines,
@@ -59,16 +60,16 @@ from topologies.network import Link, Network
 from topologies.properties import described
 
 NAME: Final = "report.html"
-QUESTION: Final = "Which broadcast protocol is cheapest, fastest and most reliable on this network, under these failures?"
 # An SVG that is larger than this and than its PNG would make the page heavy for nothing.
 LARGEST_SVG: Final = 300_000
 # Of as many runs of a group that break a promise, the first tell enough.
 MOST_REASONS: Final = 3
+# The figures at the top of the page: the title where a best group is shown, and where none is.
 _SHORT: Final = {
-    "expensive_packets_per_message": "Fewest expensive packets per message",
-    "delay_ms_last_p50": "Fewest milliseconds to the last host that delivered",
-    "delivered_share": "Greatest share delivered",
-    "load_max": "Fewest datagrams at the busiest host",
+    "expensive_packets_per_message": ("Fewest expensive packets per message", "Expensive packets per message"),
+    "delay_ms_last_p50": ("Shortest delay to the last host, ms", "Delay to the last host, ms"),
+    "delivered_share": ("Greatest share delivered", "Share delivered"),
+    "load_max": ("Fewest datagrams at the busiest host", "Datagrams at the busiest host"),
 }
 # The keys of a stream of broadcasts, with their units.
 _STREAM: Final = {
@@ -76,7 +77,7 @@ _STREAM: Final = {
     "interval": "interval, ms",
     "payload": "payload, bytes",
     "settle": "settle, ms",
-    "pack_ms": "pack_ms",
+    "pack_ms": "pack, ms",
 }
 
 
@@ -141,7 +142,9 @@ def view_of(page: Page, directory: Path) -> ReportView:
     keys = [key for key in differing(facets(run) for run in page.runs) if "." not in key]
     return ReportView(
         title=_title(page),
-        question=QUESTION,
+        groups=len(page.groups),
+        real_runs=sum(run.input.run.engine != "simulator" for run in page.runs),
+        simulated_runs=sum(run.input.run.engine == "simulator" for run in page.runs),
         highlights=tuple(_highlights(page)),
         scenarios=tuple(ScenarioText(name, page.about.get(name, "")) for name in page.scenarios),
         network_images=tuple(map(_image, page.networks)),
@@ -173,15 +176,24 @@ def _title(page: Page) -> str:
 
 
 def _highlights(page: Page) -> Iterator[Highlight]:
-    """The best of the groups in what matters most; nothing where there is one group only, or where networks differ in size."""
-    if len(page.groups) == 1 or len({group.size for group in page.groups}) > 1:
+    """The figures that matter most; none where networks differ in size, as larger networks cost more."""
+    if len({group.size for group in page.groups}) > 1:
         return
-    for figure, title in _SHORT.items():
-        if best := page.comparison.best(figure):
-            measure, estimate = MEASURES[figure], best[0].estimates[figure]
-            groups = ", ".join(group.name for group in best) if len(best) < len(page.groups) else "all alike"
-            interval = _interval(measure, estimate) if len(best) == 1 else ""
-            yield Highlight(title, measure.text(estimate.median), groups, interval)
+    for figure, titles in _SHORT.items():
+        if leaders := page.comparison.leaders(figure):
+            yield _highlight(figure, titles, leaders)
+
+
+def _highlight(figure: str, titles: tuple[str, str], leaders: Leaders) -> Highlight:
+    """The best group if tests show that there is one; else the range of the medians of all groups that may be the best."""
+    measure, best = MEASURES[figure], leaders.groups[0].estimates[figure]
+    if len(leaders.groups) == 1:
+        return Highlight(titles[0], measure.text(best.median), leaders.groups[0].name, _interval(measure, best))
+    medians = sorted(group.estimates[figure].median for group in leaders.groups)
+    values = " to ".join(dict.fromkeys(map(measure.text, (medians[0], medians[-1]))))
+    names = "all groups" if len(leaders.groups) == leaders.of else ", ".join(group.name for group in leaders.groups)
+    untested = "the same median" if medians[0] == medians[-1] else "too few runs to tell them apart"
+    return Highlight(titles[1], values, names, "no difference shown" if leaders.enough_runs else untested)
 
 
 def _interval(measure: Measure, estimate: Estimate) -> str:
@@ -244,7 +256,7 @@ def _differences(found: Comparison) -> Differences | None:
         Row(measure.title, tuple(_difference(tested.get((figure, other))) for other in others))
         for figure, measure in MEASURES.items()
     )
-    return Differences(Grid((f"against {found.against}", *others), tuple(rows)), tuple(method_lines(found)))
+    return Differences(Grid((f"compared with {found.against}", *others), tuple(rows)), tuple(method_lines(found)))
 
 
 def _difference(found: Difference | None) -> Cell:
@@ -271,7 +283,7 @@ def _marks(counts: Mapping[str, int]) -> tuple[VerdictMark, ...]:
 def _verdicts(page: Page) -> Iterator[VerdictRow]:
     """For each group, the verdict on the runs, and beneath it a row for each promise."""
     for group, found in zip(page.groups, page.comparison.groups, strict=True):
-        yield VerdictRow(group.name, "the run", _marks(found.verdicts), "", _reasons(group, None))
+        yield VerdictRow(group.name, "whole run", _marks(found.verdicts), "", _reasons(group, None))
         for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
             checks = [summary.checks[guarantee] for summary in group.summaries if guarantee in summary.checks]
             marks = _marks(Counter(str(check.verdict) for check in checks))
@@ -310,7 +322,7 @@ def _faults(page: Page) -> Iterator[FaultRow]:
         start_ns = run.history.broadcasts[0].at_ns if run.input.faults and run.history.broadcasts else run.input.run.started_ns
         for number, window in enumerate(windows(run.input.faults, run.input.run.ended_ns)):
             start, end = (window.start_ns - start_ns) / 1e9, (window.end_ns - start_ns) / 1e9
-            until = f"{end:.3f} s" if end > start else "at once"
+            until = f"{end:.3f} s" if end > start else "momentary"
             yield FaultRow("" if number else group.name, window.label, f"{start:.3f} s", until)
 
 
@@ -341,7 +353,7 @@ def _runs(page: Page, directory: Path) -> Iterator[RunRow]:
     for group in page.groups:
         for number, run in enumerate(group.runs):
             summary = run.summary
-            books = "balanced" if summary.balanced else f"{len(summary.differences)} open"
+            books = "balanced" if summary.balanced else f"open: {len(summary.differences)}"
             files = tuple(_files(run.directory, directory))
             yield RunRow("" if number else group.name, summary.seed, _marks({str(summary.verdict): 1})[0], books, files)
 

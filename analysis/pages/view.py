@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Highlight:
-    """The best median of one figure, and the groups that have it."""
+    """A figure at the top of the page: its value, the groups that have it, and a remark, such as the confidence interval."""
 
     title: str
     value: str
     groups: str
-    interval: str
+    remark: str
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,9 @@ class ReportView:
     """Everything on the page, from top to bottom. Parts that are empty are left out."""
 
     title: str
-    question: str
+    groups: int
+    real_runs: int
+    simulated_runs: int
     highlights: tuple[Highlight, ...]
     scenarios: tuple[ScenarioText, ...]
     network_images: tuple[Image, ...]

@@ -129,11 +129,31 @@ def test_what_differs_is_told_from_what_does_not(ten):
     assert found.groups[0].estimates["expensive_packets_per_message"] == msgspec.convert(
         {"median": 15.5, "low": 12, "high": 19, "method": "order statistics"}, type(found.groups[0].estimates["delivered_share"])
     )
-    assert [group.name for group in found.best("expensive_packets_per_message")] == ["basic", "near"]
+    leaders = found.leaders("expensive_packets_per_message")
+    assert [group.name for group in leaders.groups] == ["basic", "near"]
+    assert (leaders.of, leaders.enough_runs) == (3, True)
     assert next(iter(difference_lines(found))) == (
         "expensive packets per message: differs: dear (p < 0.0001); no difference shown: near (p = 1)"
     )
     assert [group.name for group in compared(ten, "label", "dear").groups] == ["basic", "near", "dear"]
+
+
+def test_the_lowest_median_alone_makes_no_group_the_best(run):
+    """Three runs against three: every value of one is below every value of the other, and that still happens once in ten times."""
+    groups = [run(label, seed, cost + seed) for label, cost in (("basic", 10.0), ("dear", 20.0)) for seed in (1, 2, 3)]
+    leaders = compared(grouped(groups), "label").leaders("expensive_packets_per_message")
+    assert [group.name for group in leaders.groups] == ["basic", "dear"]
+    assert not leaders.enough_runs
+
+
+def test_the_best_group_is_told_where_tests_show_it_and_books_are_closed(run):
+    costs = {"dear": 20.0, "basic": 10.0, "open": 1.0}
+    runs = [run(label, seed, cost + seed) for label, cost in costs.items() for seed in range(1, 7)]
+    runs = [MeasuredRun(one.input, replace(one.summary, balanced=False)) if one.summary.label == "open" else one for one in runs]
+    leaders = compared(grouped(runs), "label").leaders("expensive_packets_per_message")
+    assert [group.name for group in leaders.groups] == ["basic"]
+    assert (leaders.of, leaders.enough_runs) == (2, True)
+    assert compared(grouped(runs[:6]), "label").leaders("expensive_packets_per_message") is None
 
 
 def test_an_unknown_group_is_refused(ten):
@@ -146,7 +166,7 @@ def test_single_runs_have_neither_interval_nor_difference(run):
     assert {difference.shown for difference in found.differences} == {None}
     assert found.groups[0].estimates["load_max"].low is None
     assert "one run only, so no interval: basic, uniform" in found.notes
-    assert "so few runs" in " ".join(difference_lines(found))
+    assert "too few runs" in " ".join(difference_lines(found))
     assert not list(method_lines(found))
 
 

@@ -93,7 +93,7 @@ def out(place, spark, tmp_path_factory):
         )
         out = tmp_path_factory.mktemp("compared")
         assert compare(place, "--out", out, "--message", "h1:2") == 0
-    assert started == ["local[*]"]
+    assert started == [None]
     return out
 
 
@@ -135,8 +135,16 @@ def test_every_plot_is_there_as_png_and_svg(out):
 
 def test_the_page_says_everything(page):
     for text in (
-        *("Which broadcast protocol", "two clusters", "3.00", "link-down s2-s3", "0.200 s", "0.300 s"),
-        *("validity", "holds (2)", "a &lt; b", "datapath", "kernel", "netem", "python", "t-interval", "k - 1", "so few runs"),
+        *(
+            "Which of these costs least",
+            "4 runs were made on Mininet",
+            "two clusters",
+            "3.00",
+            "link-down s2-s3",
+            "0.200 s",
+            "0.300 s",
+        ),
+        *("validity", "holds (2)", "a &lt; b", "datapath", "kernel", "netem", "python", "t-interval", "k - 1", "too few runs"),
     ):
         assert text in page, text
 
