@@ -13,6 +13,7 @@ import string
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -42,9 +43,8 @@ def claim() -> Iterator[Path]:
     and `clean` finds it.
     """
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = _new_directory()
-    with (directory / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    directory, lock = _locked_directory()
+    with lock:
         try:
             yield directory
         finally:
@@ -84,6 +84,8 @@ def clean() -> list[str]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
+            if not _is_in(directory, lock):
+                continue
             unmake(_read(directory))
             shutil.rmtree(directory)
             cleaned.append(directory.name)
@@ -110,6 +112,25 @@ def unmake(record: Record) -> None:
     shell.ip([f"netns delete {name}" for name in namespaces])
     for name in record.sockets:
         (vswitch.run_directory() / name).unlink(missing_ok=True)
+
+
+def _locked_directory() -> tuple[Path, IO[str]]:
+    """A new directory and its lock. Until the lock is held, `clean` takes the directory for that of a dead run: then another is made."""
+    while True:
+        directory = _new_directory()
+        lock = (directory / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_in(directory, lock):
+            return directory, lock
+        lock.close()
+
+
+def _is_in(directory: Path, lock: IO[str]) -> bool:
+    """Whether a lock that was opened is still the one in its directory, which may have been removed before the lock was held."""
+    try:
+        return os.path.samestat((directory / "lock").stat(), os.fstat(lock.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _new_directory() -> Path:

@@ -15,6 +15,8 @@ from testbed.network.record import STATE, is_alive
 from testbed.network.vswitch import run_directory
 
 ROOT = Path(__file__).parent.parent.parent
+# Whoever runs the tests may have them outlive the terminal, and what ignores a hang-up has children that do.
+WITH_HANG_UPS = ("env", "--default-signal=HUP")
 
 
 def castbed(*words: str, **options) -> subprocess.CompletedProcess[str]:
@@ -26,7 +28,7 @@ def castbed(*words: str, **options) -> subprocess.CompletedProcess[str]:
 
 def start_castbed(*words: str) -> subprocess.Popen[str]:
     """Start a command; its progress can be read line by line from its standard error."""
-    command = [sys.executable, "-m", "testbed", *words]
+    command = [*WITH_HANG_UPS, sys.executable, "-m", "testbed", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 

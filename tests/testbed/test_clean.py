@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.testbed.conftest import castbed, environment, leftovers, objects, start_castbed, wait_for
+from tests.testbed.conftest import WITH_HANG_UPS, castbed, environment, leftovers, objects, start_castbed, wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
 
@@ -61,7 +61,7 @@ def test_a_hang_up_ends_a_run_like_ctrl_c(tmp_path):
 
 def test_a_terminal_that_is_closed_ends_the_network_that_is_up_in_it(tmp_path):
     ours, theirs = pty.openpty()
-    command = ["setsid", "--ctty", sys.executable, "-m", "testbed", "up", "clusters:k=2,size=2,shape=ring"]
+    command = [*WITH_HANG_UPS, "setsid", "--ctty", sys.executable, "-m", "testbed", "up", "clusters:k=2,size=2,shape=ring"]
     command += ["--name", f"closed-{os.getpid()}", "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
         os.close(theirs)
