@@ -33,6 +33,8 @@ class Agents:
         self._plan = plan
         self.setting = setting
         self._pids: dict[str, int] = {}
+        self._starting: set[str] = set()
+        """The hosts whose agent was started and has neither said that it is ready nor died."""
         self.deaths: list[str] = []
         """What there is to say of every agent that died, and of the launcher, where nobody had asked for it."""
         self.are_lost = False
@@ -108,14 +110,14 @@ class Agents:
         return status.rpartition(")")[2].split()[0] == "T"
 
     def restart(self, host: str, *, keep_storage: bool) -> None:
-        """Start the agent of a host that crashed, and wait for it; nothing happens if it runs."""
+        """Start the agent of a host that crashed, and wait until it runs or has failed; nothing happens if it runs already."""
         self.notice()
         if host in self._pids:
             return
         if not keep_storage:
             self.setting.storage(host).unlink(missing_ok=True)
         self._start(host)
-        self._wait_until(lambda: host in self._pids)
+        self._wait_until(lambda: host not in self._starting)
 
     def stop(self) -> None:
         """Have every agent end, and wait for it."""
@@ -160,6 +162,7 @@ class Agents:
             self._note(*line.decode().split())
 
     def _note(self, what: str, host: str, number: str) -> None:
+        self._starting.discard(host)
         if what == "ready":
             self._pids[host] = int(number)
             return
@@ -172,6 +175,7 @@ class Agents:
 
     def _start(self, host: str) -> None:
         self._incarnations[host] += 1
+        self._starting.add(host)
         try:
             os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
         except BrokenPipeError:

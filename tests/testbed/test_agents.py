@@ -1,0 +1,68 @@
+"""The agents of a run as the testbed sees them: real ones, on loopback addresses of this machine."""
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hostagent.runtime.agent import Setting
+from testbed.running import agents as module
+from testbed.running.agents import Agents
+from topologies import clusters
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def agents(tmp_path):
+    """The agents of two hosts."""
+    network = clusters(2, 1, "line")
+    plan = SimpleNamespace(network=network, namespace_path=lambda _: Path("/proc/self/ns/net"))
+    (tmp_path / "events").mkdir()
+    setting = Setting(
+        run=1,
+        protocol="basic",
+        parameters={},
+        seed=1,
+        port=47_110,
+        addresses={host: f"127.0.77.{number}" for number, host in enumerate(network.hosts, start=1)},
+        events=str(tmp_path / "events"),
+        private=str(tmp_path),
+    )
+    found = Agents(plan, setting)
+    yield found
+    found.kill()
+
+
+@pytest.fixture
+def _no_patience(monkeypatch):
+    """Who waits for ever is stopped."""
+    monkeypatch.setattr(module, "PATIENCE_S", float("inf"))
+
+    def too_long(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_no_patience")
+def test_an_agent_that_fails_at_its_restart_is_noticed_at_once(agents):
+    """Its storage cannot be opened. Nobody waits for it, and the run knows."""
+    agents.signal("h2", signal.SIGKILL)
+    assert agents.running == ("h1",)
+    storage = agents.setting.storage("h2")
+    storage.unlink(missing_ok=True)
+    storage.mkdir()
+    agents.restart("h2", keep_storage=True)
+    assert agents.running == ("h1",)
+    (death,) = agents.deaths
+    assert death.startswith("the agent of h2 died with status 1; it said: ")
+    assert str(storage) in death
+    storage.rmdir()
+    agents.restart("h2", keep_storage=True)
+    assert set(agents.running) == {"h1", "h2"}
