@@ -13,9 +13,19 @@ from typing import Any, NoReturn, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
-errors = Console(stderr=True, highlight=False)
-output = Console(highlight=False)
+
+def plain_console(**options: Any) -> Console:
+    """A console that shows every text as it is, since names and files come from users: brackets and colons are no markup.
+
+    What is to have a style is a `rich.text.Text`, also in the cells of tables.
+    """
+    return Console(highlight=False, markup=False, emoji=False, **options)
+
+
+errors = plain_console(stderr=True)
+output = plain_console()
 
 
 def on_end(call: Callable[[], NoReturn]) -> dict[int, Any]:
@@ -51,8 +61,8 @@ class Progress(Protocol):
 def progress(prefix: str) -> Iterator[Progress]:
     """Show the stages of something that takes a while."""
     if errors.is_terminal:
-        with errors.status(prefix) as status:
-            yield lambda stage, detail="": status.update(f"{prefix}: {stage} {detail}")
+        with errors.status(Text(prefix)) as status:
+            yield lambda stage, detail="": status.update(Text(f"{prefix}: {stage} {detail}"))
     else:
         yield _plain(prefix)
 
@@ -72,7 +82,8 @@ def _plain(prefix: str) -> Progress:
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show how many of `total` are done, how fast, and for how long yet; called with a note for each that is."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    what_column, note_column = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+    columns = (what_column, BarColumn(), MofNCompleteColumn(), note_column)
     # A speed is that of an hour: some things take longer each than the half minute that would be looked back upon.
     shown = Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal, speed_estimate_period=3600)
     with shown:

@@ -1,10 +1,13 @@
-"""Verdicts, figures, comparisons, claims and trees as tables on the terminal."""
+"""Verdicts, figures, comparisons, claims and trees as tables on the terminal.
+
+Names, reasons and claims are texts of users, so the tables are for a console without markup; what has a style is a `Text`.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from analysis.figures.claims import Claim, status_word
 from analysis.figures.comparison import COST, MEASURES, REST, Compared, Comparison, Measure, interval_text, percent
@@ -16,12 +19,12 @@ from analysis.judging.history import History
 from analysis.judging.judge import Judgement, Verdict
 
 _STYLES = {
-    Verdict.HOLDS: "[green]holds[/green]",
-    Verdict.VIOLATED: "[red]violated[/red]",
-    Verdict.UNKNOWN: "[yellow]unknown[/yellow]",
-    Verdict.NOT_TESTED: "[yellow]not tested[/yellow]",
+    Verdict.HOLDS: "green",
+    Verdict.VIOLATED: "red",
+    Verdict.UNKNOWN: "yellow",
+    Verdict.NOT_TESTED: "yellow",
 }
-_CLAIM_STYLES = {"yes": "[green]yes[/green]", "no": "[red]no[/red]", "unknown": "[yellow]unknown[/yellow]"}
+_CLAIM_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
 # Of more problems than this, as while a tree forms, the first tell enough.
 _MOST_PROBLEMS = 3
 
@@ -38,15 +41,15 @@ def judgement_table(judgement: Judgement) -> Table:
     for guarantee, finding in judgement.findings.items():
         # Findings from before cases were counted have none.
         cases = "-" if finding.cases is None else str(finding.cases)
-        table.add_row(guarantee.value, _STYLES[finding.verdict], cases, escape(finding.reason))
+        table.add_row(guarantee.value, _styled(finding.verdict), cases, finding.reason)
     told = {finding.reason for finding in judgement.findings.values()}
     for reason in judgement.reasons:
         if reason not in told:
             table.add_row(
                 "(the run)",
-                _STYLES[judgement.verdict if judgement.verdict is Verdict.NOT_TESTED else Verdict.UNKNOWN],
+                _styled(judgement.verdict if judgement.verdict is Verdict.NOT_TESTED else Verdict.UNKNOWN),
                 "",
-                escape(reason),
+                reason,
             )
     return table
 
@@ -79,7 +82,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
+def _cells(summary: Summary, seed_or_load: int) -> tuple[str | Text, ...]:
     cost, delay = summary.cost, summary.delay_ms
     return (
         _number(cost.expensive_packets_per_message),
@@ -89,8 +92,8 @@ def _cells(summary: Summary, seed_or_load: int) -> tuple[str, ...]:
         _number(delay.last_p50, 1),
         "-" if summary.delivered_share is None else percent(summary.delivered_share),
         str(seed_or_load),
-        "[green]ok[/green]" if summary.balanced else f"[red]{len(summary.differences)} open[/red]",
-        _STYLES[summary.verdict],
+        Text("ok", "green") if summary.balanced else Text(f"{len(summary.differences)} open", "red"),
+        _styled(summary.verdict),
     )
 
 
@@ -108,21 +111,25 @@ def comparison_tables(found: Comparison) -> Iterator[Table]:
         table.add_column(last, justify="right" if last == "runs" else "left", no_wrap=True)
         for group in found.groups:
             cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
-            ending = str(len(group.runs)) if last == "runs" else verdict_text(group)
-            table.add_row(escape(group.name), *cells, ending)
+            ending = Text(str(len(group.runs))) if last == "runs" else verdict_text(group)
+            table.add_row(group.name, *cells, ending)
         yield table
 
 
-def _cell(measure: Measure, found: Estimate | None) -> str:
+def _cell(measure: Measure, found: Estimate | None) -> Text:
     interval = interval_text(measure, found).replace(" - ", "\n")
-    return measure.text(found.median if found else None) + (f"\n[dim]{interval}[/dim]" if interval else "")
+    return Text.assemble(measure.text(found.median if found else None), (f"\n{interval}" if interval else "", "dim"))
 
 
-def verdict_text(group: Compared) -> str:
+def verdict_text(group: Compared) -> Text:
     """The verdicts of a group's runs; with their numbers where they are not all the same."""
     one = len(group.verdicts) == 1
-    words = [_STYLES[Verdict(word)] + ("" if one else f" {times}") for word, times in group.verdicts.items()]
-    return "\n".join([*words, *(f"[dim]not tested: {promise}[/dim]" for promise in group.not_tested)])
+    words = [Text.assemble(_styled(Verdict(word)), "" if one else f" {times}") for word, times in group.verdicts.items()]
+    return Text("\n").join([*words, *(Text(f"not tested: {promise}", "dim") for promise in group.not_tested)])
+
+
+def _styled(verdict: Verdict) -> Text:
+    return Text(verdict.value, _STYLES[verdict])
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
@@ -133,7 +140,8 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     table.add_column("holds", no_wrap=True)
     table.add_column("figure")
     for claim in claims:
-        table.add_row(claim.number, escape(claim.text), _CLAIM_STYLES[status_word(claim)], escape(claim.figure))
+        holds = status_word(claim)
+        table.add_row(claim.number, claim.text, Text(holds, _CLAIM_STYLES[holds]), claim.figure)
     return table
 
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from scenarios.faults import FaultError
 from testbed.live.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
+from testbed.terminal import plain_console
 
 WIDTH = 80
 Row = TypeVar("Row")
@@ -18,7 +20,7 @@ Row = TypeVar("Row")
 
 def text(*parts: RenderableType) -> str:
     """What a terminal would show, without colours."""
-    console = Console(file=io.StringIO(), width=WIDTH, highlight=False)
+    console = plain_console(file=io.StringIO(), width=WIDTH)
     for part in parts:
         console.print(part)
     shown = console.file
@@ -144,20 +146,20 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
     busy.columns[2].justify = "right"
     earlier = {link.link: link for link in before.links}
     for link in _first(links, now.links, lines):
-        state = "[bold red]DOWN[/]" if not link.up else "expensive" if link.expensive else "cheap"
+        state = Text("DOWN", "bold red") if not link.up else "expensive" if link.expensive else "cheap"
         per_s = _per_second(packets_on(link) - packets_on(earlier[link.link]), before, now) if link.expensive else ""
         busy.add_row(link.link, state, per_s, link.changes)
     people = table_of("host", "", "has", "lacks", "parent")
     for column in (2, 3):
         people.columns[column].justify = "right"
     for host in _first(hosts, now.hosts, lines):
-        state = "" if host.state == "up" else f"[bold red]{host.state}[/]"
-        people.add_row(host.host, state, str(host.delivered), str(host.missing or ""), parents_of(host))
+        trouble = Text("" if host.state == "up" else host.state, "bold red")
+        people.add_row(host.host, trouble, str(host.delivered), str(host.missing or ""), parents_of(host))
     both = Table.grid(padding=(0, 3))
     both.add_row(people, busy)
     more = len(now.hosts) - lines, len(now.links) - lines
     left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
-    problems = (f"[bold red]{problem[: width - 1]}[/]" for problem in now.problems[-2:])
+    problems = (Text(problem[: width - 1], "bold red") for problem in now.problems[-2:])
     return Group(headline(now)[:width], _cost_line(before, now)[:width], "", both, left_out, *problems)
 
 

@@ -1,0 +1,82 @@
+"""What users name is shown as they wrote it, wherever it is shown: brackets and colons are neither lost nor taken for markup."""
+
+import dataclasses
+import io
+
+import msgspec
+import pytest
+
+from analysis.books import balance
+from analysis.figures.claims import Claim
+from analysis.figures.comparison import compared
+from analysis.figures.measured import MeasuredRun
+from analysis.figures.repeats import grouped
+from analysis.figures.summary import summarise
+from analysis.judging.check_run import history_of
+from analysis.judging.findings import Finding, Verdict
+from analysis.judging.judge import Judgement
+from analysis.pages.terminal_tables import claims_table, comparison_tables, judgement_table, summary_table
+from hostagent.contract.promises import Guarantee
+from runfiles.reading import load
+from testbed import terminal
+from testbed.live import views
+from tests.analysis.synthetic import DELIVERIES, honest
+from tests.testbed.conftest import castbed
+from topologies import clusters, files
+
+NAME = "[bold]x[/nope] :smile: [1]"
+
+
+@pytest.fixture
+def console(monkeypatch):
+    """A wide terminal in place of both."""
+    console = terminal.plain_console(width=200, file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr(terminal, "errors", console)
+    return console
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run whose label and scenario are named so."""
+    found = load(honest().write(tmp_path / "run"))
+    found = dataclasses.replace(found, run=msgspec.structs.replace(found.run, label=NAME, scenario=NAME))
+    books = balance(found, (), (), ())
+    return MeasuredRun(
+        found, summarise(found, history_of(found), books, DELIVERIES, reports=(), link_costs=(), expensive_packets={"data": 4})
+    )
+
+
+def test_names_are_shown_as_they_are_in_every_kind_of_table(console, run):
+    finding = Finding(Verdict.VIOLATED, NAME)
+    tables = [
+        summary_table([run.summary]),
+        claims_table([Claim("1", NAME, True, NAME)]),
+        *comparison_tables(compared(grouped([run]), "label")),
+        judgement_table(Judgement(verdict=Verdict.VIOLATED, findings={Guarantee.VALIDITY: finding})),
+    ]
+    for table in tables:
+        before = len(console.file.getvalue())
+        console.print(table)
+        assert NAME in console.file.getvalue()[before:]
+
+
+def test_names_are_shown_as_they_are_while_one_waits(console):
+    with terminal.progress(NAME) as show:
+        show(NAME, NAME)
+    with terminal.bar(NAME, 1) as advance:
+        advance(NAME)
+    assert console.file.getvalue().count(NAME) >= 3
+
+
+def test_names_are_shown_as_they_are_in_the_views_of_a_live_network():
+    table = views.table_of(NAME)
+    table.add_row(NAME)
+    assert views.text(NAME, table).count(NAME) == 3
+
+
+def test_a_network_may_be_called_anything(tmp_path):
+    network = clusters(2, 1, "line")
+    files.dump(type(network)(NAME, network.hosts, network.switches, network.links), tmp_path / "[red]network.json")
+    done = castbed("topology", str(tmp_path / "[red]network.json"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{NAME}: 2 hosts, 2 switches, 3 links" in done.stdout
