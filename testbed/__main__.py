@@ -29,6 +29,15 @@ _PACK = (
     "or those of so long, such as 25ms: then a host sends another at most that often, unless a datagram is full"
 )
 
+_OPTIONAL = {
+    "mininet": "Mininet is not installed, which this command needs: run ./setup.sh as root",
+    "ryu": "Ryu is not installed, which this command needs: run ./setup.sh as root",
+    **dict.fromkeys(
+        ("pyspark", "py4j"),
+        "PySpark is not installed, which the analysis needs: run ./setup.sh; check, tree, export and campaign work without it",
+    ),
+}
+"""What a machine may lack, and what to say when a command needs it."""
 _RUN = "the directory of a run, or of several, or an archive of them"
 
 
@@ -266,6 +275,11 @@ def main(words: Sequence[str] | None = None) -> int:
         status: int = arguments.call(arguments)
     except (CannotRun, ScenarioError, FaultError, NetworkError, ResultsError) as error:
         errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
+        return UNKNOWN
+    except ModuleNotFoundError as error:
+        if (package := (error.name or "").partition(".")[0]) not in _OPTIONAL:
+            raise
+        errors.print(f"castbed: {_OPTIONAL[package]}", soft_wrap=True, markup=False)
         return UNKNOWN
     except OSError as error:
         errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True, markup=False)

@@ -21,11 +21,11 @@ class SparkStart:
         self._thread.start()
 
     def _start(self) -> None:
-        from analysis.spark import start_session
-
         # Py4J logs every call that Ctrl-C interrupts, with a traceback; what matters comes as an exception.
         logging.disable(logging.CRITICAL)
         try:
+            from analysis.spark import start_session
+
             self._session = start_session(self._master)
         except Exception as error:  # noqa: BLE001 - raised again by whoever waits
             self._failure = error
