@@ -15,7 +15,9 @@ from analysis.figures.repeats import grouped
 from analysis.figures.summary import summarise
 from analysis.judging.check_run import history_of
 from analysis.judging.findings import Verdict
+from analysis.pages.report import _highlight
 from analysis.pages.terminal_tables import comparison_tables
+from analysis.pages.view import Highlight
 from analysis.pictures import plots
 from runfiles.errors import ResultsError
 from runfiles.reading import load
@@ -154,6 +156,20 @@ def test_the_best_group_is_told_where_tests_show_it_and_books_are_closed(run):
     assert [group.name for group in leaders.groups] == ["basic"]
     assert (leaders.of, leaders.enough_runs) == (2, True)
     assert compared(grouped(runs[:6]), "label").leaders("expensive_packets_per_message") is None
+
+
+@pytest.mark.parametrize(
+    ("repeats", "highlight"),
+    [
+        (3, Highlight("Expensive", "12.00 to 22.00", "all groups", "too few runs to tell them apart")),
+        (7, Highlight("Fewest", "14.00", "basic", "11.00 to 17.00")),
+    ],
+)
+def test_a_page_names_a_best_group_only_where_tests_show_it(run, repeats, highlight):
+    runs = [run(label, seed, cost + seed) for label, cost in (("basic", 10.0), ("dear", 20.0)) for seed in range(1, repeats + 1)]
+    figure = "expensive_packets_per_message"
+    leaders = compared(grouped(runs), "label").leaders(figure)
+    assert _highlight(figure, ("Fewest", "Expensive"), leaders) == highlight
 
 
 def test_an_unknown_group_is_refused(ten):

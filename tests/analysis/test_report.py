@@ -200,6 +200,23 @@ def test_a_message_in_space_and_time_is_made_of_its_packets(place):
     ]
 
 
+@pytest.mark.parametrize(
+    ("simulated", "real", "sentence"),
+    [
+        (1, 0, "1 run was simulated, with a model of the network in virtual time. No real packets were sent."),
+        (0, 3, "3 runs were made on Mininet, with real packets through Open vSwitch."),
+        (
+            2,
+            1,
+            "2 runs were simulated, with a model of the network in virtual time; 1 run was made on Mininet, with real packets.",
+        ),
+    ],
+)
+def test_the_page_says_which_runs_were_simulated(simulated, real, sentence):
+    page = render(dataclasses.replace(hostile(ReportView), simulated_runs=simulated, real_runs=real))
+    assert sentence in " ".join(re.sub("</?strong>", "", page).split())
+
+
 def hostile(kind):
     """A value of a type of the view in which every string is markup that would leave an element or an attribute."""
     if dataclasses.is_dataclass(kind):
