@@ -132,7 +132,7 @@ class Scenario:
                 raise ScenarioError(f"source {source!r} is not a host of network {self.network.name!r}")
         try:
             check(self.faults, self.network)
-            check_groups(self.groups, self.network)
+            check_groups(self.groups, self.network.numbers)
             for broadcast in self.script or ():
                 self._check_destination(broadcast)
         except (FaultError, GroupError) as error:
@@ -140,7 +140,7 @@ class Scenario:
 
     def _check_destination(self, broadcast: Broadcast) -> None:
         if not isinstance(broadcast.to, str):
-            check_members(f"a broadcast of {broadcast.source}", broadcast.to, self.network)
+            check_members(f"a broadcast of {broadcast.source}", broadcast.to, self.network.numbers)
         elif broadcast.to not in (names := [EVERYBODY, *(group.name for group in self.groups)]):
             raise GroupError(f"a broadcast of {broadcast.source} is to group {broadcast.to!r}: choose from {', '.join(names)}")
 

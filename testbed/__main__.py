@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from controller.address import address
+from hostagent.protocols.propagation_graph.generator import METHODS
 from runfiles.archives import LIMITS
 from runfiles.errors import ResultsError
 from scenarios import ScenarioError
@@ -86,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
         "doctor",
         "topology",
         "routes",
+        "graph",
     ]:
         verbs.choices[name].add_argument("--json", action="store_true", help="print JSON for machines on standard output")
     return top
@@ -212,6 +214,21 @@ def _add_looks(verbs: _Verbs) -> None:
     topology.set_defaults(call=_later("commands.look.topology"))
     routes = verbs.add_parser("routes", help="show the flows and paths that the controller would install")
     routes.set_defaults(call=_later("commands.look.routes"))
+    graph = verbs.add_parser("graph", help="show the propagation graph of some groups (third paper)")
+    graph.add_argument(
+        "groups",
+        metavar="GROUPS",
+        help='alpha:h1,h2;beta:h2,h3, a file like {"alpha": ["h1", "h2"]}, a scenario, or random:sites=200,groups=40,size=5,seed=7',
+    )
+    graph.add_argument(
+        "--on", metavar="TOPOLOGY", help="the network whose hosts are the sites; needed by what looks at distances"
+    )
+    graph.add_argument("--by", choices=METHODS, default="heuristic-1", help="how the graph is built (default: %(default)s)")
+    graph.add_argument("--independent", action="store_true", help="spare extra sites where one order can still be kept")
+    graph.add_argument("--children", type=_positive, metavar="N", help="at most N children where that costs no extra sites")
+    graph.add_argument("--seed", type=int, default=1, metavar="N", help="for what is drawn at random (default: %(default)s)")
+    graph.add_argument("--save", type=Path, metavar="STEM", help="draw it as STEM.png and STEM.svg")
+    graph.set_defaults(call=_later("commands.graph.command"))
     controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
     controller.add_argument(
         "--listen",

@@ -86,6 +86,8 @@ class DrawnTree:
     """Links, by name."""
     away: Collection[str] = field(default=())
     """Hosts that do not run."""
+    leader: str = "leader of a cluster"
+    """What the legend calls leaders."""
 
 
 def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
@@ -345,7 +347,7 @@ def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -
 def _tree_handles(network: Network, tree: DrawnTree) -> list[Line2D]:
     """What the marks mean, as far as they are there."""
     roles = _roles(network, tree)
-    words = {SOURCE_LOOK: "source", LEADER_LOOK: "leader of a cluster", HOST_LOOK: "other host", AWAY_LOOK: "host that is down"}
+    words = {SOURCE_LOOK: "source", LEADER_LOOK: tree.leader, HOST_LOOK: "other host", AWAY_LOOK: "host that is down"}
     handles = [
         Line2D([], [], ls="", ms=8, marker=look.marker, mfc=look.face, mec=look.edge, mew=2 if look.heavy else 1, label=word)
         for look, word in words.items()

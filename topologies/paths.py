@@ -91,6 +91,12 @@ def _join(tree: Edges, switch: str, hops: Mapping[str, str]) -> list[str]:
     return joined
 
 
+def distance(network: Network, one: str, other: str) -> float:
+    """How far two hosts are apart: the expensive links between them; of two ways with as many, the one with fewer links is shorter."""
+    links = path(network, one, other) if one != other else ()
+    return sum(link.expensive for link in links) + len(links) / 1000
+
+
 @cache
 def _all_up(network: Network, towards: str) -> dict[str, str]:
     return next_hops(network, towards)
