@@ -44,8 +44,8 @@ def forest_figure(
         axes.scatter(*place, s=size**2, marker="s", facecolor=face, edgecolor=INK, linewidth=0.8, zorder=3)
         if len(places) <= MOST_LABELS:
             axes.annotate(site, place, ha="center", va="center", size=0.45 * size, color=ink, zorder=4)
-            beside = {"textcoords": "offset points", "xytext": (0.65 * size, 0.35 * size)}
-            axes.annotate(notes.get(site, ""), place, size=7, color=INK, zorder=4, **beside)
+            beside = 0.65 * size, 0.35 * size
+            axes.annotate(notes.get(site, ""), place, beside, textcoords="offset points", size=7, color=INK, zorder=4)
     _add_legend(made, bypasses=bool(bypasses))
     return made
 
