@@ -6,7 +6,7 @@ A fault happens at a time after the first broadcast (`at_ms`), or when something
      {"fault": "crash", "when": {"event": "deliver", "host": "h4", "sequence": 3}, "host": "h4"}]
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -258,6 +258,23 @@ def check(faults: Iterable[Fault], network: Network, *, timed: bool = True) -> N
             raise FaultError(f"{_described(fault)}: give it either a time (at_ms) or a trigger (when)")
         _check_values(fault)
         _check_target(fault, network)
+
+
+def refuse_unknown(faults: Iterable[Fault], known: Collection[type[Fault]], engine: str) -> None:
+    """Refuse faults that an engine has no line for: it would do nothing and record them as done."""
+    for fault in faults:
+        if type(fault) not in known:
+            names = ", ".join(name for name, kind in FAULTS.items() if kind in known)
+            raise FaultError(f"{_described(fault)}: {engine} does not know this fault; choose from {names}")
+
+
+def check_kinds(faults: Iterable[Fault], protocol: str, kinds: Collection[str]) -> None:
+    """Refuse faults on messages of a kind that the protocol does not have: they would wait for ever."""
+    for fault in faults:
+        if isinstance(fault, DropMessage | DuplicateMessage) and fault.kind not in kinds:
+            raise FaultError(
+                f"{_described(fault)}: {protocol} has no messages of kind {fault.kind!r}; choose from {', '.join(kinds)}"
+            )
 
 
 def _described(fault: Fault) -> str:

@@ -11,7 +11,7 @@ from analysis.judging.judge import Judgement, judge
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, ScenarioError, Workload
-from scenarios.faults import AnyFault, Crash, Partition, check
+from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
 from simulator.engine import Outcome, simulate
 from simulator.faults import Healing
 from topologies import find
@@ -98,3 +98,4 @@ def _check(case: Case) -> None:
         raise ScenarioError(f"there is no protocol {case.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     core = PROTOCOLS[case.protocol]
     core.check(msgspec.convert(case.parameters, core.Parameters), find(case.topology).hosts)
+    check_kinds(case.faults, case.protocol, [message.__name__ for message in core.messages])

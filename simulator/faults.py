@@ -5,11 +5,20 @@ from typing import Any
 
 from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, Trigger, healed, link_named, name_of, steps
+from scenarios.faults import Fault, Trigger, healed, link_named, name_of, refuse_unknown, steps
 from simulator.host import SimulatedHost
 from simulator.world import World
 
 NS_PER_MS = 1_000_000
+KNOWN = frozenset(
+    (
+        *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
+        *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),
+        *(vocabulary.Crash, vocabulary.Restart, vocabulary.Pause, vocabulary.Resume, vocabulary.Clock),
+        *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
+    )
+)
+"""The faults that this engine has a line for, in `FaultPlayer._do`; flaps and partitions are split by `steps`."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,7 @@ class FaultPlayer:
     """Injects faults into a world and keeps the record of what was injected."""
 
     def __init__(self, world: World, faults: tuple[Fault, ...]) -> None:
+        refuse_unknown(faults, KNOWN, "the simulator")
         self._world = world
         self._pulled: set[str] = set()
         self._stopped: set[str] = set()

@@ -11,15 +11,15 @@ from typing import Self
 
 import msgspec
 
-from hostagent.protocols import PROTOCOLS
 from scenarios import Broadcast, Scenario
-from scenarios.faults import AnyFault, DropMessage, DuplicateMessage, FaultError, check, name_of
+from scenarios.faults import AnyFault, FaultError, check, name_of
 from scenarios.scenario import payload_of
 from testbed.live import verbs
 from testbed.live.ledger import Ledger
 from testbed.live.snapshot import Snapshot
 from testbed.running.faults import refuse_impossible
 from testbed.running.runner import Stage
+from testbed.running.tasks import check_messages
 from topologies import Link, Network
 
 # How long a verb may have to wait for the watch.
@@ -87,7 +87,7 @@ class Live:
     def inject(self, fault: AnyFault) -> str:
         """Inject a fault now; what the machine shows of it."""
         check([fault], self.network, timed=False)
-        self._check_kind(fault)
+        check_messages(self._stage.task, [fault])
         refuse_impossible((fault,), self._stage.machine)
         self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
         try:
@@ -96,12 +96,6 @@ class Live:
             self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} failed half-way: {failure}")
             raise
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
-
-    def _check_kind(self, fault: AnyFault) -> None:
-        protocol = self._stage.task.protocol
-        kinds = [message.__name__ for message in PROTOCOLS[protocol].messages]
-        if isinstance(fault, DropMessage | DuplicateMessage) and fault.kind not in kinds:
-            raise FaultError(f"{protocol} has no messages of kind {fault.kind!r}: there are {', '.join(kinds)}")
 
     def broadcast(self, host: str, payload: bytes) -> None:
         """Have a host broadcast."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios.faults import refuse_unknown
+from simulator.faults import KNOWN
 from testbed.network import doctor
 from testbed.running import simulated
 from testbed.running.tasks import Task
@@ -44,6 +46,6 @@ def _simulator(output: Path) -> Engine:
     doctor.require_disk(output)
     return Engine(
         about="virtual time",
-        refuse_impossible=lambda _: None,
+        refuse_impossible=lambda task: refuse_unknown(task.scenario.faults, KNOWN, "the simulator"),
         run=lambda task, show, _: simulated.run(task, show),
     )

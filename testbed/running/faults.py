@@ -15,7 +15,7 @@ import msgspec
 from hostagent.runtime.control import AtDoor, SetClock, SignalWhen
 from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, healed, link_named, name_of, steps
+from scenarios.faults import Fault, healed, link_named, name_of, refuse_unknown, steps
 from testbed.errors import CannotRun
 from testbed.network import shaping, shell
 from testbed.network.doctor import Machine
@@ -28,10 +28,20 @@ from topologies.properties import told
 
 # How long the kernel may take to show what it was asked for: a process that is to stand still must be scheduled once.
 PATIENCE_S = 2.0
+KNOWN = frozenset(
+    (
+        *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
+        *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),
+        *(vocabulary.Crash, vocabulary.Restart, vocabulary.Pause, vocabulary.Resume, vocabulary.Clock),
+        *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
+    )
+)
+"""The faults that this engine has a line for, in `Injector._do`; flaps and partitions are split by `steps`."""
 
 
 def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
     """Stop before anything is made if a fault cannot be injected here."""
+    refuse_unknown(faults, KNOWN, "Mininet")
     for fault in faults:
         if isinstance(fault, vocabulary.LinkChange) and not machine.netem and (fault.delay_ms or fault.duplicate):
             raise CannotRun(
@@ -94,7 +104,8 @@ class Injector:
         now = time.monotonic()
         for item in sorted((item for item in self._due if item[0] <= now), key=lambda item: item[0]):
             self._due.remove(item)
-            self._apply(item[1])
+            # A trigger may wait before a flap or a partition, which has steps of its own.
+            self.inject(item[1])
         for fault, after_ms in self._watch.fired():
             if after_ms:
                 self._due.append((now + after_ms / 1000, fault))

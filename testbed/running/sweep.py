@@ -17,6 +17,7 @@ import msgspec
 
 from runfiles.format import write_whole
 from scenarios import ScenarioError, catalogue
+from scenarios.faults import FaultError
 from scenarios.scenario import load as load_scenario
 from testbed.errors import CannotRun
 from testbed.running import simulated
@@ -141,7 +142,7 @@ def make(task: Task, run: Callable[[Task], None]) -> str:
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
         run(dataclasses.replace(task, output=unfinished))
-    except (CannotRun, ScenarioError, NetworkError) as failure:
+    except (CannotRun, ScenarioError, FaultError, NetworkError) as failure:
         shutil.rmtree(unfinished, ignore_errors=True)
         return str(failure)
     unfinished.rename(task.output)

@@ -15,7 +15,7 @@ from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
 from runfiles.format import RunRecord, write_whole
 from scenarios import Scenario
-from scenarios.faults import Fault, name_of
+from scenarios.faults import Fault, check_kinds, name_of
 from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
 from testbed.ownership import first_missing
@@ -37,6 +37,14 @@ class Task:
     output: Path
     label: str = ""
     pack_ms: float | None = 0.0
+
+    def __post_init__(self) -> None:
+        check_messages(self, self.scenario.faults)
+
+
+def check_messages(task: Task, faults: Iterable[Fault]) -> None:
+    """Refuse faults on kinds of messages that the protocol of a task does not have."""
+    check_kinds(faults, task.protocol, [message.__name__ for message in PROTOCOLS[task.protocol].messages])
 
 
 @contextmanager

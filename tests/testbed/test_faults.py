@@ -157,6 +157,28 @@ def test_links_flap_and_partitions_heal(play):
     assert all(sorted(run.delivered(host)) == list(range(1, 13)) for host in ("h2", "h3", "h5"))
 
 
+def test_flaps_and_partitions_may_come_some_time_after_their_trigger(play):
+    """Each consists of several steps, and each step counts from when the waiting is over."""
+    first = Trigger("broadcast", host="h1", sequence=1, after_ms=50)
+    run = play(
+        vocabulary.Flap(when=first, link="s2-s3", times=2, down_ms=50, up_ms=50),
+        vocabulary.Partition(when=first, sides=(("s1",),)),
+        vocabulary.Heal(at_ms=500),
+        settle=1000,
+    )
+    assert Counter((fault["fault"], fault["target"]) for fault in run.faults) == {
+        ("link-down", "s2-s3"): 2,
+        ("link-up", "s2-s3"): 2,
+        ("link-down", "s1-s2"): 1,
+        ("link-down", "s3-s1"): 1,
+        ("heal", ""): 1,
+    }
+    assert all(fault["observed"] for fault in run.faults)
+    (broadcast, *_) = run.events("h1", "broadcast")
+    assert min(fault["asked_ns"] for fault in run.faults) >= broadcast["at_ns"] + 50_000_000
+    assert run.record["problems"] == []
+
+
 def test_a_switch_that_stops_takes_its_hosts_off_until_it_is_back(play):
     run = play(vocabulary.SwitchStop(at_ms=0, switch="s2"), vocabulary.SwitchStart(at_ms=700, switch="s2"), settle=3000)
     back = next(fault["asked_ns"] for fault in run.faults if fault["fault"] == "switch-start")
