@@ -10,7 +10,7 @@ from simulator.host import SimulatedHost
 from simulator.world import World
 
 NS_PER_MS = 1_000_000
-KNOWN = frozenset(
+KNOWN: frozenset[type[Fault]] = frozenset(
     (
         *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
         *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),

@@ -28,7 +28,7 @@ from topologies.properties import told
 
 # How long the kernel may take to show what it was asked for: a process that is to stand still must be scheduled once.
 PATIENCE_S = 2.0
-KNOWN = frozenset(
+KNOWN: frozenset[type[Fault]] = frozenset(
     (
         *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
         *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),
