@@ -1,4 +1,4 @@
-"""How delays change around faults: every delivery a dot over the time of its broadcast, and beneath it when which fault was there."""
+"""How delays change around faults: a dot for every delivery at the time of its broadcast, and below the dots the faults over time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,16 +11,13 @@ from matplotlib.ticker import NullFormatter
 
 from analysis.judging.fault_windows import Window, windows
 from analysis.judging.history import History
-from analysis.pictures.plots import INK, LEAST_MS, SPREAD
+from analysis.pictures.plots import DELIVERY, FAULT, INK, LEAST_MS, SPREAD, plain
 from runfiles.reading import RunInput
 
-# Of the Okabe-Ito palette, as in the other plots.
-DELIVERY: Final = "#0072B2"
 MISSING: Final = "#D55E00"
-FAULT: Final = "#E69F00"
 # More kinds of faults than this would leave no room for the delays.
 MOST_LANES: Final = 10
-# Of more dots than this, an SVG holds a picture instead of shapes.
+# With more dots than this, the SVG holds a bitmap instead of shapes.
 MOST_SHAPES: Final = 5000
 
 
@@ -39,7 +36,7 @@ def delays_over_time_figure(run: RunInput, history: History) -> Figure:
 
 
 def _lanes(found: Sequence[Window]) -> dict[str, list[Window]]:
-    """The windows by their labels, in the order of time; the last lane has what is too much to tell apart."""
+    """The windows by label, in the order of time. If there are too many labels, the last lane holds the rest."""
     lanes: dict[str, list[Window]] = {}
     for window in found:
         lanes.setdefault(window.label, []).append(window)
@@ -72,14 +69,12 @@ def _draw_delays(axes: Axes, history: History, start_ns: int) -> None:
     else:
         axes.set_ylim(0, 1.08 * float(delays.max(initial=0.0)) or 1.0)
     axes.set_ylabel("milliseconds since the broadcast")
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize=9)
 
 
 def _first_deliveries(history: History) -> Mapping[tuple[tuple[str, int], str], int]:
-    """When each message was first delivered at each host but its origin."""
+    """The time of the first delivery of each message at each host other than its origin."""
     first: dict[tuple[tuple[str, int], str], int] = {}
     for delivery in history.deliveries:
         if delivery.host != delivery.origin:
@@ -88,7 +83,7 @@ def _first_deliveries(history: History) -> Mapping[tuple[tuple[str, int], str], 
 
 
 def _missing(history: History, delivered: Mapping[tuple[tuple[str, int], str], int]) -> list[tuple[str, int]]:
-    """The messages that some host did not deliver."""
+    """The messages that at least one host did not deliver."""
     times: dict[tuple[str, int], int] = dict.fromkeys(history.broadcast_at, 0)
     for message, _ in delivered:
         times[message] = times.get(message, 0) + 1
@@ -96,7 +91,7 @@ def _missing(history: History, delivered: Mapping[tuple[tuple[str, int], str], i
 
 
 def _draw_faults(axes: Axes, above: Axes, lanes: Mapping[str, Sequence[Window]], start_ns: int) -> None:
-    """A lane for each fault, and the same times as soft bands behind the delays. What is over at once is a line."""
+    """Draw a lane for each label, and bands of the same times behind the delays. A fault without duration is a diamond and a line."""
     for number, found in enumerate(lanes.values()):
         for window in found:
             start, end = (window.start_ns - start_ns) / 1e9, (window.end_ns - start_ns) / 1e9

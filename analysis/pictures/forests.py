@@ -1,4 +1,4 @@
-"""A forest of hosts by itself, each tree from its root downwards: for propagation graphs."""
+"""A forest of hosts without its network, each tree from its root downwards: used for propagation graphs."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,7 +8,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from topologies.drawing import EXPENSIVE, HOST, INK, LEADER, MOST_LABELS, TREE
 
-# Inches for a site and for a level.
+# Inches for the width of a site and for the height of a level.
 SITE_WIDTH, LEVEL_HEIGHT = 0.55, 0.95
 WIDEST = 24.0
 Place = tuple[float, float]

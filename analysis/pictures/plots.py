@@ -1,6 +1,6 @@
-"""The figures of a report, drawn from summaries: PNG to look at, SVG to print. Colours are of the Okabe-Ito palette.
+"""Plots of the figures of runs, saved as PNG and SVG. The colours are those of the Okabe-Ito palette.
 
-What is compared comes as groups of repeats by name; a figure shows the median of each group, and how far its repeats are apart.
+Plots that compare take groups of repeats by name, and show the median and the range or interval of each group.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,23 +22,24 @@ from topologies import drawing
 from topologies.network import Network
 
 INK = "#222222"
+DELIVERY, FAULT = "#0072B2", "#E69F00"
 PURPOSES = {"data": ("#0072B2", ""), "repair": ("#E69F00", "//"), "control": ("#999999", "..")}
-"""Colour and hatch of each purpose, so that the parts are told apart in print without colour too."""
+"""Colour and hatch of each purpose. The hatch tells purposes apart in print without colour."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 STYLES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
-# A bar that is this many times lower than the highest can hardly be seen beside it.
+# A bar that is this many times lower than the highest one is too small to read.
 TOO_LOW = 10
 SPREAD = 30
-"""Where the greatest value is that many times the least, only a logarithmic scale shows both."""
+"""If the greatest value is more than this many times the least, the scale is logarithmic."""
 
 LEAST_MS = 0.01
-"""Where a logarithmic scale of delays starts, above nothing."""
+"""The start of a logarithmic scale of delays: shorter delays, also zero, are drawn here."""
 
 Groups = Mapping[str, Sequence[Summary]]
 
 
 class Look(NamedTuple):
-    """How a group is drawn, the same in every figure."""
+    """How a group is drawn: the same in every plot."""
 
     colour: str
     style: Any
@@ -46,7 +47,7 @@ class Look(NamedTuple):
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each name. The numbers of colours, styles and markers have no common factor: the first 140 are all different."""
+    """A look for each name. The first 140 differ, as the numbers of colours, styles and markers have no common factor."""
     return {
         name: Look(*look)
         for name, look in zip(names, zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), strict=False), strict=False)
@@ -54,9 +55,9 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def cost_figure(groups: Groups) -> Figure:
-    """Cost per group, stacked by purpose, with the lower bound; low bars once more, enlarged.
+    """Cost of each group, stacked by purpose, with the lower bound. A second panel enlarges low bars.
 
-    Medians of parts do not add up to the median of their sum. So the parts are those of the run in the middle, or of the two there.
+    Medians of parts do not add up to the median of their sum, so the parts are those of the median run, or the mean of the two median runs.
     """
     parts = {name: _middle_parts(summaries) for name, summaries in groups.items()}
     totals = {name: sum(found.values()) for name, found in parts.items()}
@@ -75,14 +76,14 @@ def cost_figure(groups: Groups) -> Figure:
     every[0].set_ylabel("packets per message")
     _title(every[0], "Packets that crossed an expensive link", groups)
     if low:
-        every[1].set_title("The low ones, enlarged\n", fontsize=11, loc="left")
+        every[1].set_title("Low bars, enlarged\n", fontsize=11, loc="left")
     # From top to bottom as in the stack.
     figure.legend(*(part[::-1] for part in every[0].get_legend_handles_labels()), loc="outside right center", frameon=False)
     return figure
 
 
 def _draw_bounds(axes: Axes, bounds: Sequence[int]) -> None:
-    """The least that each bar could be: one line where it is the same for all, else one across each."""
+    """The lower bound: one line if it is the same for all bars, else a line across each bar."""
     if len(set(bounds)) == 1:
         axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bounds[0]}")
     else:
@@ -91,6 +92,7 @@ def _draw_bounds(axes: Axes, bounds: Sequence[int]) -> None:
 
 
 def _middle_parts(summaries: Sequence[Summary]) -> dict[str, float]:
+    """The cost by purpose of the median run, or the mean of the two median runs."""
     ordered = sorted(summaries, key=_total)
     middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
     return {
@@ -109,7 +111,7 @@ def _top(summaries: Sequence[Summary]) -> float:
 
 
 def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: Groups) -> None:
-    """A bar for each group, with the interval of its height."""
+    """A bar for each group, with the confidence interval of its height."""
     bottom = np.zeros(len(parts))
     for purpose, (colour, hatch) in PURPOSES.items():
         heights = np.array([found[purpose] for found in parts.values()])
@@ -120,7 +122,7 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
     for place, (name, total) in enumerate(zip(parts, bottom, strict=True)):
         found = estimate([_total(summary) for summary in groups[name]])
         if found.low is not None and found.high is not None:
-            # The parts of equal repeats may add up to a little more or less.
+            # Rounding can put the sum of the parts slightly outside the interval.
             reach = [[max(0.0, total - found.low)], [max(0.0, found.high - total)]]
             axes.errorbar([place], [total], reach, color=INK, capsize=4, linewidth=1.2)
         if room(len(parts)) < 0.5:
@@ -133,12 +135,12 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
 
 
 def room(count: int) -> float:
-    """Inches for each of so many bars: a figure is no wider than a page on its side."""
+    """Inches for each of `count` bars, so that a plot is no wider than a landscape page."""
     return min(1.15, 12 / count)
 
 
 def name_bars(axes: Axes, names: Collection[str]) -> None:
-    """Names that fit under bars: broken into lines, or upright where there are many."""
+    """Write names under bars: broken into lines, or rotated if there are many."""
     if room(len(names)) < 0.8:
         axes.set_xticks(range(len(names)), list(names), rotation=90, fontsize=8)
     else:
@@ -147,7 +149,7 @@ def name_bars(axes: Axes, names: Collection[str]) -> None:
 
 
 def delay_figure(groups: Groups) -> Figure:
-    """The share of deliveries made within a time: one curve a group, the median of its repeats, in a band from the least to the greatest.
+    """The share of deliveries made within a time: for each group the median of its repeats, and a band from the least to the greatest.
 
     A curve ends at the share that was delivered at all.
     """
@@ -161,7 +163,7 @@ def delay_figure(groups: Groups) -> Figure:
         middle = np.median(delays[name], axis=0)
         there = np.isfinite(middle)
         if len(delays[name]) > 1 and there.any():
-            # Where a repeat never delivered so much, the band goes on beyond the edge.
+            # Where a repeat never delivered this share, the band continues beyond the edge.
             least, most = (np.minimum(edge, 10 * max(shown)) for edge in (delays[name].min(axis=0), delays[name].max(axis=0)))
             axes.fill_betweenx(shares[there], least[there], most[there], color=look.colour, alpha=0.18, linewidth=0)
         axes.plot(middle[there], shares[there], color=look.colour, linestyle=look.style, linewidth=1.8, label=name)
@@ -177,7 +179,7 @@ def delay_figure(groups: Groups) -> Figure:
 
 
 def _delays_at(shares: Any, summary: Summary) -> Any:
-    """After how long each share of all pairs of a message and a host was delivered; infinite where it never was."""
+    """The delay within which each share of all pairs of a message and a host was delivered; infinite if it never was."""
     quantiles, delivered = summary.delay_ms.quantiles, 100 * (summary.delivered_share or 0.0)
     if not quantiles or not delivered:
         return np.full(len(shares), np.inf)
@@ -185,7 +187,7 @@ def _delays_at(shares: Any, summary: Summary) -> Any:
 
 
 def carried(summary: Summary, network: Network) -> dict[str, float]:
-    """Packets per message on each link between switches, both directions together."""
+    """Packets per message on each link between switches, both directions added."""
     found = {link.name: 0.0 for link in network.links if not (network.is_host(link.a) or network.is_host(link.b))}
     for cost in summary.link_costs:
         if cost.link in found and cost.purpose != FOREIGN:
@@ -194,13 +196,13 @@ def carried(summary: Summary, network: Network) -> dict[str, float]:
 
 
 def link_figure(summary: Summary, network: Network) -> Figure:
-    """What each link between switches carried, on the network."""
+    """Packets per message on each link between switches, drawn on the network."""
     title = f"Packets per message on each link: {summary.label}, {summary.scenario}"
     return drawing.figure(network, carried(summary, network), "packets per message, both directions", title)
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
-    """What several runs cost or achieve against what they differ in, one line a name."""
+    """A sweep: results of runs against the setting in which they differ, one line for each name."""
     figure, axes = sized(6.4)
     for (name, points), (colour, style, marker) in zip(sweep.lines.items(), looks(sweep.lines).values(), strict=True):
         xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
@@ -230,7 +232,7 @@ def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
 
 
 def sized(width: float) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes."""
+    """A figure of this width with one plot."""
     figure = Figure(figsize=(width, 4.0), layout="constrained")
     axes = figure.add_subplot()
     plain(axes)
@@ -238,14 +240,14 @@ def sized(width: float) -> tuple[Figure, Axes]:
 
 
 def plain(axes: Axes) -> None:
-    """No more lines than it takes to read a value."""
+    """Remove the frame, and draw horizontal grid lines behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def scale(axes: Axes, delays: Sequence[float]) -> None:
-    """From zero, unless repairs take so much longer than first copies that only a logarithmic scale shows both."""
+    """Start the horizontal axis at zero, or make it logarithmic if delays differ too much, as those of repairs do."""
     if delays and min(delays) > 0 and max(delays) > SPREAD * min(delays):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")

@@ -1,4 +1,4 @@
-"""Groups of runs side by side: what each link carried, what was delivered when, who bore the load, and what size costs."""
+"""Plots that compare groups of runs: packets on each link, deliveries over time, the load of hosts, and cost against network size."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,26 +18,24 @@ from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.figures.statistics import Estimate, estimate
 from analysis.judging.fault_windows import Window, windows
-from analysis.pictures.plots import INK, SPREAD, Look, carried, looks, name_bars, plain, room, sized
+from analysis.pictures.plots import FAULT, INK, SPREAD, Look, carried, looks, name_bars, plain, room, sized
 from topologies import drawing
 
-# Of the Okabe-Ito palette, as faults are in the other plots.
-FAULT: Final = "#E69F00"
 # More panels than this are too small to read on a page.
 MOST_PANELS: Final = 12
-# Instants at which the delivered share is worked out: a point for every few pixels.
+# Instants at which the delivered share is computed: a point for every few pixels.
 INSTANTS: Final = 240
-# Faults that begin and end within this of each other are shaded as one.
+# Faults whose starts, and whose ends, differ by less than this are shaded as one.
 SAME_NS: Final = 500_000_000
 
 
 def panels(groups: Sequence[Group]) -> Sequence[Group]:
-    """The groups that a figure with one panel for each has room for."""
+    """The first groups, as many as a figure with one panel for each group has room for."""
     return groups[:MOST_PANELS]
 
 
 def links_figure(groups: Sequence[Group]) -> Figure:
-    """What each link between switches carried, the median over repeats, on each group's network; one scale for all."""
+    """Packets on each link between switches, medians over repeats, drawn on the network of each group with one scale for all."""
     shown = panels(groups)
     values = [_carried(group) for group in shown]
     scale = _value_scale([value for links in values for value in links.values()])
@@ -56,25 +54,26 @@ def links_figure(groups: Sequence[Group]) -> Figure:
 
 
 def grid(count: int) -> tuple[int, int]:
-    """Rows and columns of as many panels: up to three beside each other."""
+    """Rows and columns for `count` panels: up to three in a row."""
     columns = min(count, 2 if count == 4 else 3)
     return math.ceil(count / columns), columns
 
 
 def _carried(group: Group) -> dict[str, float]:
+    """Packets per message on each link: the median over repeats."""
     repeats = [carried(run.summary, run.network) for run in group.runs]
     return {link: median(repeat[link] for repeat in repeats) for link in repeats[0]}
 
 
 def _value_scale(values: Sequence[float]) -> Normalize:
-    """From zero, unless the groups are so far apart that only a logarithmic scale shows both; nothing is then as little as the least."""
+    """A linear scale from zero, or a logarithmic one if values differ greatly; that draws zero like the least value above zero."""
     most, least = max(values, default=1.0) or 1.0, min((value for value in values if value > 0), default=1.0)
     middle = median(value for value in values if value > 0) if any(values) else most
     return LogNorm(least, most, clip=True) if most > SPREAD / 3 * middle else Normalize(0.0, most)
 
 
 def over_time_figure(groups: Sequence[Group]) -> Figure:
-    """What was delivered by when, of all that the run broadcast: median and range of the repeats, over the faults."""
+    """The share delivered over time: median and range of the repeats, with the faults shaded."""
     streams = {group.name: [_stream(run) for run in group.runs] for group in groups}
     found = {group.name: _windows(group.runs[0], streams[group.name][0].start_ns) for group in groups}
     alike = _are_alike(list(found.values()))
@@ -105,11 +104,11 @@ class Stream(NamedTuple):
     broadcast_ns: Any
     delivered_ns: Any
     others: int
-    """To how many hosts each message is due."""
+    """The number of hosts to which each message is due."""
 
     @property
     def end_ns(self) -> int:
-        """When the last thing happened."""
+        """The time of the last broadcast or delivery."""
         return int(max([self.start_ns, *self.broadcast_ns[-1:], *self.delivered_ns[-1:]]))
 
     def broadcast(self, times: Any) -> Any:
@@ -117,7 +116,7 @@ class Stream(NamedTuple):
         return 100 * self._until(self.broadcast_ns, times) / max(len(self.broadcast_ns), 1)
 
     def delivered(self, times: Any) -> Any:
-        """The share of all pairs of a message and a host that was delivered by each instant, in per cent."""
+        """The share of all pairs of a message and a host that were delivered by each instant, in per cent."""
         return 100 * self._until(self.delivered_ns, times) / max(len(self.broadcast_ns) * self.others, 1)
 
     def _until(self, happened_ns: Any, times: Any) -> Any:
@@ -129,14 +128,14 @@ def _stream(run: MeasuredRun) -> Stream:
     messages = table.group_by(["origin", "sequence"]).aggregate([("broadcast_ns", "min")])
     broadcast = messages["broadcast_ns_min"].to_numpy()
     if len(broadcast) < run.summary.messages:
-        # What no other host delivered is in the event logs only.
+        # A message that no other host delivered is in the event logs only.
         broadcast = np.array(list(run.history.broadcast_at.values()))
     start_ns = int(broadcast.min()) if len(broadcast) else run.input.run.started_ns
     return Stream(start_ns, np.sort(broadcast), np.sort(table["delivered_ns"].to_numpy()), len(run.network.hosts) - 1)
 
 
 def _draw_share(axes: Axes, name: str, shares: Any, look: Look, times: Any) -> None:
-    """One group's line and band."""
+    """The line of a group, and the band of its repeats."""
     if len(shares) > 1:
         axes.fill_between(times, np.min(shares, axis=0), np.max(shares, axis=0), color=look.colour, alpha=0.18, linewidth=0)
     axes.plot(times, np.median(shares, axis=0), color=look.colour, linestyle=look.style, linewidth=1.6, label=name)
@@ -149,7 +148,7 @@ def _windows(run: MeasuredRun, start_ns: int) -> list[Window]:
 
 
 def _are_alike(found: Sequence[Sequence[Window]]) -> bool:
-    """Whether all groups had the same faults at about the same times, so that one band can stand for all."""
+    """Whether all groups had the same faults at about the same times, so that one shading serves all."""
     first = found[0]
     return all(
         one.label == other.label and max(abs(one.start_ns - other.start_ns), abs(one.end_ns - other.end_ns)) < SAME_NS
@@ -159,7 +158,7 @@ def _are_alike(found: Sequence[Sequence[Window]]) -> bool:
 
 
 def _shade(axes: Axes, found: Sequence[Window]) -> None:
-    """Each fault a band from its beginning to its end, or a line; the first of each name is told."""
+    """Shade each fault from its start to its end, or draw a line if it has no duration; name the first of each kind."""
     told: set[str] = set()
     for window in found:
         start, end = window.start_ns / 1e9, window.end_ns / 1e9
@@ -176,14 +175,14 @@ def _shade(axes: Axes, found: Sequence[Window]) -> None:
 
 
 def load_figure(groups: Sequence[Group]) -> Figure:
-    """Datagrams that each host sent and received: every host a dot, the median over repeats; the busiest with its interval."""
+    """Datagrams sent and received: a dot for each host, medians over repeats, and the busiest host with its confidence interval."""
     figure, axes = sized(max(4.5, 1.6 + room(len(groups)) * len(groups)))
     styles = looks(group.name for group in groups)
     every: list[float] = []
     for place, group in enumerate(groups):
         look, hosts = styles[group.name], sorted(_loads(group).values())
         every += hosts
-        # Hosts of about the same load lie beside each other, in the same order each time.
+        # Hosts of about the same load are drawn side by side, always in the same order.
         spread = 0.28 * np.sin(2.4 * np.arange(len(hosts)))
         axes.scatter(place + spread, hosts, s=11, color=look.colour, alpha=0.55, linewidths=0, zorder=3)
         axes.hlines(median(hosts), place - 0.32, place + 0.32, color=INK, linewidth=1.4, zorder=4)
@@ -210,7 +209,7 @@ def load_figure(groups: Sequence[Group]) -> Figure:
 
 
 def _loads(group: Group) -> dict[str, float]:
-    """Of each host the median load over repeats."""
+    """The load of each host: the median over repeats."""
     counters = [run.input.counters for run in group.runs]
     hosts = group.runs[0].network.hosts
     return {
@@ -220,7 +219,7 @@ def _loads(group: Group) -> dict[str, float]:
 
 
 def _reach(estimates: Sequence[Estimate]) -> list[list[float]] | None:
-    """How far the intervals go below and above the medians; nothing where there are none."""
+    """How far the intervals reach below and above the medians; None without intervals."""
     if any(found.low is None or found.high is None for found in estimates):
         return None
     return [
@@ -230,7 +229,7 @@ def _reach(estimates: Sequence[Estimate]) -> list[list[float]] | None:
 
 
 def _upwards(axes: Axes, values: Sequence[float]) -> None:
-    """From zero, unless only a logarithmic scale shows all."""
+    """Start the vertical axis at zero, or make it logarithmic if values differ too much."""
     if values and min(values) > 0 and max(values) > SPREAD * min(values):
         axes.set_yscale("log")
         axes.set_ylim(0.7 * min(values), 2 * max(values))
@@ -240,7 +239,7 @@ def _upwards(axes: Axes, values: Sequence[float]) -> None:
 
 
 def differ_in_size(groups: Sequence[Group]) -> bool:
-    """Whether there is a line from one size of network to another."""
+    """Whether some groups differ in the size of their network alone."""
     sizes: dict[str, set[tuple[int, int]]] = {}
     for group in groups:
         sizes.setdefault(group.line, set()).add(group.size)
@@ -248,7 +247,7 @@ def differ_in_size(groups: Sequence[Group]) -> bool:
 
 
 def size_figure(groups: Sequence[Group]) -> Figure:
-    """Cost against the number of hosts, or of clusters where hosts are as many everywhere; one line for what differs in nothing else."""
+    """Cost against the number of hosts, or of clusters if all networks have as many hosts. Groups on one line differ in size alone."""
     hosts = {len(group.runs[0].network.hosts) for group in groups}
     by_hosts = len(hosts) > 1
 
@@ -260,7 +259,7 @@ def size_figure(groups: Sequence[Group]) -> Figure:
     every: list[float] = []
     for name, look in looks(dict.fromkeys(group.line for group in groups)).items():
         line = sorted((group for group in groups if group.line == name), key=size)
-        found = [_cost(group) for group in line]
+        found = [estimate([run.cost.expensive_packets_per_message or 0.0 for run in group.summaries]) for group in line]
         every += [estimated.median for estimated in found]
         for group, estimated in zip(line, found, strict=True):
             axes.errorbar([size(group)], [estimated.median], _reach([estimated]), color=look.colour, capsize=4, linewidth=1.2)
@@ -278,12 +277,8 @@ def size_figure(groups: Sequence[Group]) -> Figure:
     return figure
 
 
-def _cost(group: Group) -> Estimate:
-    return estimate([summary.cost.expensive_packets_per_message or 0.0 for summary in group.summaries])
-
-
 def _bounds(groups: Sequence[Group], size: Callable[[Group], int]) -> Mapping[int, float]:
-    """The least possible cost at each size; of several networks of the same size, the lowest."""
+    """The least possible cost at each size; the lowest one if several networks have the same size."""
     found: dict[int, float] = {}
     for group in sorted(groups, key=size):
         bound = float(group.runs[0].network.lower_bound)

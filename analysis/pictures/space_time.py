@@ -1,7 +1,6 @@
-"""Space-time diagrams: what became of one message, each host a line through time, each packet about it a stroke from host to host.
+"""Space-time diagrams of one message: each host is a horizontal line, each packet about the message a stroke from host to host.
 
-Packets are those whose header names the message. Where several messages share a datagram it names the first, so a delivery may have no
-stroke of its own.
+A packet is drawn if its header names the message. A header of several messages names the first one, so a delivery may lack a stroke.
 """
 
 import math
@@ -19,26 +18,24 @@ from matplotlib.patches import FancyArrowPatch
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.judging.history import MessageId
+from analysis.pictures.plots import DELIVERY, INK
 from analysis.pictures.repeat_plots import grid, panels
 from runfiles.errors import ResultsError
 
-INK: Final = "#222222"
-# Of the Okabe-Ito palette, as in the other plots: expensive links, deliveries.
 EXPENSIVE: Final = "#D55E00"
-DELIVERY: Final = "#0072B2"
 CHEAP: Final = "#777777"
 STYLES: Final[dict[str, Any]] = {"data": "-", "repair": (0, (5, 2)), "control": (0, (1, 1.6))}
 _LOOKS: Final = {False: (CHEAP, 0.7), True: (EXPENSIVE, 0.9)}
-# Of more arrows than this nothing can be told apart; then what carries no message is left out.
+# With more strokes than this, control packets are left out; if there are still more, strokes are thin lines without heads.
 MOST_STROKES: Final = 300
-# How much longer than to the last delivery a panel goes on.
+# A panel ends at the last delivery that is shown, times this factor.
 AFTER: Final = 1.2
-# A last delivery that is that many times later than nine of ten would press all others together.
+# If the last delivery takes this many times longer than nine tenths of all deliveries, the panel ends with those nine tenths.
 TOO_LATE: Final = 5
 
 
 class Stroke(NamedTuple):
-    """A packet: from whom to whom, when it was first and last seen on any link, in nanoseconds, and whether it arrived."""
+    """A packet: its sender and destination, when it was first and last seen on any link (in nanoseconds), and whether it arrived."""
 
     sender: str
     destination: str
@@ -49,12 +46,12 @@ class Stroke(NamedTuple):
     arrived: bool
 
     def since(self, start_ns: int) -> "Stroke":
-        """The same in milliseconds since the broadcast."""
+        """The same stroke with times in milliseconds since the broadcast."""
         return self._replace(start=(self.start - start_ns) / 1e6, end=(self.end - start_ns) / 1e6)
 
 
 def parse_message(text: str) -> MessageId:
-    """A message as users write it: `h1:5` is the fifth of h1."""
+    """A message as users write it: `h1:5` is the fifth message of h1."""
     origin, colon, sequence = text.rpartition(":")
     if not colon or not origin or not sequence.isdigit():
         raise ResultsError(f"{text!r} is no message: write its origin and its number, such as h1:5")
@@ -62,7 +59,7 @@ def parse_message(text: str) -> MessageId:
 
 
 def chosen_message(run: MeasuredRun, asked: MessageId | None) -> MessageId | None:
-    """The message asked for, or the first of the last third of those delivered; nothing where there is none."""
+    """The message asked for, or one at two thirds of the stream; None if no host other than the origin delivered it."""
     deliveries = run.table("deliveries")
     times = deliveries.group_by(["origin", "sequence"]).aggregate([("broadcast_ns", "min")]).sort_by("broadcast_ns_min")
     known = list(zip(times["origin"].to_pylist(), times["sequence"].to_pylist(), strict=True))
@@ -72,13 +69,13 @@ def chosen_message(run: MeasuredRun, asked: MessageId | None) -> MessageId | Non
 
 
 def check_message(groups: Sequence[Group], asked: MessageId | None) -> None:
-    """Refuse a message that is nowhere to be seen."""
+    """Refuse a message that was delivered in none of the runs."""
     if asked is not None and not any(chosen_message(group.runs[0], asked) for group in panels(groups)):
         raise ResultsError(f"no run has a message {asked[0]}:{asked[1]} that was delivered: choose another one with --message")
 
 
 def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -> Figure:
-    """One panel a group: the first repeat's way of spreading one message."""
+    """A panel for each group: how one message spread in the first run of the group."""
     shown = panels(groups)
     messages = [chosen_message(group.runs[0], asked) for group in shown]
     rows, columns = grid(len(shown))
@@ -126,7 +123,7 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
 
 
 def _horizon(times_ms: Sequence[float]) -> float:
-    """Until when deliveries are shown: the last, or if that is far off, the last of nine in ten."""
+    """The last delivery time to show: that of all deliveries, or of nine tenths of them if the last one is far later."""
     most = sorted(times_ms)[math.ceil(0.9 * len(times_ms)) - 1]
     return most if max(times_ms) > TOO_LATE * most > 0 else max(times_ms)
 
@@ -152,7 +149,7 @@ def _draw_arrows(axes: Axes, shown: Sequence[Stroke], height: dict[str, float]) 
 
 
 def _draw_strokes(axes: Axes, shown: Sequence[Stroke], height: dict[str, float]) -> None:
-    """What is too much for arrows is a haze of thin lines, and a picture within an SVG."""
+    """Draw very many strokes as thin transparent lines, which an SVG holds as a bitmap."""
     for expensive, (colour, _) in _LOOKS.items():
         lines = [[(s.start, height[s.sender]), (s.end, height[s.destination])] for s in shown if s.expensive == expensive]
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.5, alpha=0.3, rasterized=True, zorder=2))
@@ -170,7 +167,7 @@ def _label(axes: Axes, group: Group, message: MessageId, height: dict[str, float
 
 
 def _heights(run: MeasuredRun) -> dict[str, float]:
-    """A place for each host, clusters together and apart from each other."""
+    """The vertical position of each host, with a gap between clusters."""
     places: dict[str, float] = {}
     at = 0.0
     for cluster in run.network.clusters:
@@ -182,7 +179,7 @@ def _heights(run: MeasuredRun) -> dict[str, float]:
 
 
 def strokes(packets: pa.Table, message: MessageId) -> list[Stroke]:
-    """Every host-to-host packet about a message, from where it was first to where it was last seen."""
+    """Every host-to-host packet about a message, from its first to its last sighting."""
     seen = _about(packets, message)
     seen = seen.filter(pc.and_(seen["packet"].is_valid(), seen["destination"].is_valid()))
     seen = seen.append_column("arrived", pc.equal(seen["target"], seen["destination"]))

@@ -12,7 +12,7 @@ from topologies import drawing
 
 
 def tree_figure(run: RunInput, history: History, source: str, at_ns: int) -> Figure:
-    """The tree on the network as it was then."""
+    """The tree at an instant, drawn on the network as it was at that instant."""
     ground, parents = ground_at(run.network, run.faults, at_ns), parents_at(history.parents, source, at_ns)
     tree = drawing.DrawnTree(
         source=source,
@@ -26,7 +26,7 @@ def tree_figure(run: RunInput, history: History, source: str, at_ns: int) -> Fig
 
 
 def tree_name(source: str, tree_ns: int, history: History) -> str:
-    """What the picture of a tree is called."""
+    """The file name of the picture of a tree."""
     when = "end" if tree_ns == history.ended_ns else f"{(tree_ns - start_ns(history)) / 1e9:g}s"
     return f"tree-{source}-{when}"
 
