@@ -136,14 +136,15 @@ def _of_runs(collected: pa.Table, runs: Sequence[RunInput]) -> list[pa.Table]:
     return [collected.filter(pc.equal(collected["run"], number)).drop_columns("run") for number in range(len(runs))]
 
 
+_LOGGED = ("host", "position", "at_ns", "event", "origin", "sequence")
+
+
 def _history(run: RunInput, events: pa.Table) -> History:
     """The history of a run from the table of its events, in which damaged logs have left a report."""
-    rows = events.to_pylist()
+    rows = events.sort_by([("host", "ascending"), ("position", "ascending")]).to_pylist()
     reports = (row["report"] for row in rows if row["report"] is not None)
     happened = (
-        (row["host"], row["at_ns"], row["event"], row["origin"], row["sequence"], msgspec.json.decode(row["details"] or "{}"))
-        for row in rows
-        if row["report"] is None
+        (*(row[name] for name in _LOGGED), msgspec.json.decode(row["details"] or "{}")) for row in rows if row["report"] is None
     )
     return make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
 

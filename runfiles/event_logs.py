@@ -14,22 +14,22 @@ KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", 
 
 
 class EventLog(NamedTuple):
-    """The events of one host that a history is made of, and what is wrong with its log, if anything."""
+    """The events of one host that a history is made of, each with its line in the log, and what is wrong with the log, if anything."""
 
-    events: list[Event]
+    events: list[tuple[int, Event]]
     problem: str = ""
 
 
 def read_log(host: str, path: Path) -> EventLog:
     """Read the event log of a host as far as it goes."""
     decode = checked(msgspec.json.Decoder(Event).decode)
-    events: list[Event] = []
+    events: list[tuple[int, Event]] = []
     number = 0
     try:
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):  # noqa: B007 - the number is told when a line is damaged
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             event = decode(line)
             if event.event in KEPT:
-                events.append(_checked(event))
+                events.append((number, _checked(event)))
     except OSError as error:
         return EventLog(events, f"the event log of {host} cannot be read ({error.strerror})")
     except msgspec.MsgspecError:

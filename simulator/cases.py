@@ -74,7 +74,8 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
 
 def history_of(outcome: Outcome) -> History:
     """The history of a simulated run."""
-    events = ((host, e.at_ns, e.event, e.origin, e.sequence, e.details) for host, e in outcome.events)
+    numbered = enumerate(outcome.events)
+    events = ((host, position, e.at_ns, e.event, e.origin, e.sequence, e.details) for position, (host, e) in numbered)
     return make(outcome.world.network.hosts, events, outcome.ended_ns, damage=())
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import History, make
+from analysis.judging.history import History, LoggedEvent, make
 from analysis.judging.judge import Judgement, judge
 from runfiles.decoding import decode
 from runfiles.event_logs import read_log
@@ -30,10 +29,10 @@ def history_of(run: RunInput) -> History:
     logs = {host: read_log(host, run.directory / "events" / f"{host}.jsonl") for host in run.network.hosts}
     problems = (log.problem for log in logs.values() if log.problem)
 
-    def rows() -> Iterator[tuple[str, int, str, str, int, dict[str, Any]]]:
+    def rows() -> Iterator[LoggedEvent]:
         for host, log in logs.items():
-            for event in log.events:
-                yield host, event.at_ns, event.event, event.origin, event.sequence, event.details
+            for position, event in log.events:
+                yield host, position, event.at_ns, event.event, event.origin, event.sequence, event.details
 
     return make(run.network.hosts, rows(), run.run.ended_ns, (*run.run.problems, *problems))
 

@@ -11,32 +11,44 @@ MessageId = tuple[str, int]
 
 
 class BroadcastEvent(NamedTuple):
-    """Host `origin` broadcast its message `sequence` to `group`."""
+    """Host `origin` broadcast its message `sequence` to `group`. `position` is the line of its log."""
 
     at_ns: int
     origin: str
     sequence: int
     group: int = 0
+    position: int = 0
 
     @property
     def message(self) -> MessageId:
         """What names a message."""
         return self.origin, self.sequence
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """What orders the events of one host: the lines of its log, and in a history without lines the times."""
+        return self.position, self.at_ns
+
 
 class Delivery(NamedTuple):
-    """Host `host` delivered message `sequence` of `origin`."""
+    """Host `host` delivered message `sequence` of `origin`. `position` is the line of its log."""
 
     at_ns: int
     host: str
     origin: str
     sequence: int
     group: int = 0
+    position: int = 0
 
     @property
     def message(self) -> MessageId:
         """What names a message."""
         return self.origin, self.sequence
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What orders the events of one host: the lines of its log, and in a history without lines the times."""
+        return self.position, self.at_ns
 
 
 class Sample(NamedTuple):
@@ -49,12 +61,13 @@ class Sample(NamedTuple):
 
 
 class ParentChange(NamedTuple):
-    """Host `host` has `parent` in the tree of `source` from now on; an empty parent is none."""
+    """Host `host` has `parent` in the tree of `source` from now on; an empty parent is none. `position` is the line of its log."""
 
     at_ns: int
     host: str
     source: str
     parent: str
+    position: int = 0
 
 
 class Suspicion(NamedTuple):
@@ -76,8 +89,9 @@ class SuspicionSpan(NamedTuple):
 
 
 class History(NamedTuple):
-    """Everything in the order of time, on the one clock that all hosts share. Of two events at one host, the first in its log comes first.
+    """Everything that happened. Events of one host come in the order of its log, whatever its clock said; those of several by their times.
 
+    `set_back` names the hosts whose clock was set back during the run: their times cannot be compared with those of other hosts.
     `damage` says what is known to be missing. A checker must not conclude anything from an absence in a damaged history.
     """
 
@@ -89,6 +103,7 @@ class History(NamedTuple):
     damage: tuple[str, ...] = ()
     parents: tuple[ParentChange, ...] = ()
     suspicions: tuple[Suspicion, ...] = ()
+    set_back: frozenset[str] = frozenset()
 
     @property
     def messages(self) -> int:
@@ -114,31 +129,51 @@ def suspicion_spans(history: History) -> Iterator[SuspicionSpan]:
         yield SuspicionSpan(*pair, change.at_ns, history.ended_ns)
 
 
-def make(
-    hosts: tuple[str, ...], events: Iterable[tuple[str, int, str, str, int, dict[str, Any]]], ended_ns: int, damage: Iterable[str]
-) -> History:
-    """A history from events: host, time, event, origin, sequence and details of each, in the order of each host's log."""
+LoggedEvent = tuple[str, int, int, str, str, int, dict[str, Any]]
+"""Host, position in its log, time, event, origin, sequence and details."""
+
+
+def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, damage: Iterable[str]) -> History:
+    """A history from events, those of each host in the order of its log."""
     broadcasts, deliveries, samples, parents, suspicions = [], [], [], _Parents(), _Suspicions()
-    for host, at_ns, event, origin, sequence, details in events:
+    ordered, set_back = in_order(events)
+    for host, position, at_ns, event, origin, sequence, details in ordered:
         if event == "broadcast":
-            broadcasts.append(BroadcastEvent(at_ns, origin, sequence, details.get("group", 0)))
+            broadcasts.append(BroadcastEvent(at_ns, origin, sequence, details.get("group", 0), position))
         elif event == "deliver":
-            deliveries.append(Delivery(at_ns, host, origin, sequence, details.get("group", 0)))
+            deliveries.append(Delivery(at_ns, host, origin, sequence, details.get("group", 0), position))
         elif event == "sample":
             samples.append(Sample(at_ns, host, details["sent"], details["items"]))
         elif event == "parent":
-            parents.change(at_ns, host, details["source"], details["parent"])
+            parents.change(ParentChange(at_ns, host, details["source"], details["parent"], position))
         elif event in {"suspect", "trust"}:
             suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
         elif event == "start":
-            parents.forget(at_ns, host)
+            parents.forget(at_ns, host, position)
             suspicions.forget(at_ns, host)
-    # Sorting by time alone keeps the order of each log.
-    for table in (broadcasts, deliveries, samples, parents.changes, suspicions.changes):
-        table.sort(key=lambda row: row[0])
     logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
-    missing = (*damage, *_numbered_twice(broadcasts))
-    return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes))
+    wrong_times = (
+        f"the clock of {host} was set back during the run, so its times mean little" for host in hosts if host in set_back
+    )
+    missing = (*damage, *_numbered_twice(broadcasts), *wrong_times)
+    return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes), set_back)
+
+
+def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:
+    """Events of several logs in one order, which for each host is that of its log; and the hosts whose clock was set back.
+
+    They are sorted by time, where a clock that was set back counts as standing still until it has caught up.
+    """
+    latest_ns: dict[str, int] = {}
+    timed, set_back = [], set()
+    for event in events:
+        host, _, at_ns, *_ = event
+        if at_ns < latest_ns.get(host, at_ns):
+            set_back.add(host)
+        latest_ns[host] = max(at_ns, latest_ns.get(host, at_ns))
+        timed.append((latest_ns[host], event))
+    timed.sort(key=lambda item: item[0])
+    return [event for _, event in timed], frozenset(set_back)
 
 
 def _numbered_twice(broadcasts: Iterable[BroadcastEvent]) -> Iterator[str]:
@@ -158,16 +193,16 @@ class _Parents:
         self.changes: list[ParentChange] = []
         self._now: dict[str, dict[str, str]] = {}
 
-    def change(self, at_ns: int, host: str, source: str, parent: str) -> None:
+    def change(self, change: ParentChange) -> None:
         """Note a host's new parent."""
-        self._now.setdefault(host, {})[source] = parent
-        self.changes.append(ParentChange(at_ns, host, source, parent))
+        self._now.setdefault(change.host, {})[change.source] = change.parent
+        self.changes.append(change)
 
-    def forget(self, at_ns: int, host: str) -> None:
+    def forget(self, at_ns: int, host: str, position: int) -> None:
         """Let a host have no parents."""
         for source, parent in self._now.get(host, {}).items():
             if parent:
-                self.change(at_ns, host, source, "")
+                self.change(ParentChange(at_ns, host, source, "", position))
 
 
 class _Suspicions:

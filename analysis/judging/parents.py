@@ -74,9 +74,7 @@ def parents_at(changes: Iterable[ParentChange], source: str, at_ns: int) -> dict
     """The parent graph of a source at an instant: the parent of each host that has one."""
     parents: dict[str, str] = {}
     for change in changes:
-        if change.at_ns > at_ns:
-            break
-        if change.source == source:
+        if change.source == source and change.at_ns <= at_ns:
             _set(parents, change)
     return parents
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 
 from analysis.tables.place import unfinished_tables
@@ -17,15 +17,20 @@ from analysis.tables.place import unfinished_tables
 def deliveries(events: DataFrame) -> DataFrame:
     """First deliveries at hosts other than the origin, whose own delivery tells nothing of the network."""
     broadcasts = (
-        events.where("event = 'broadcast'").groupBy("run", "origin", "sequence").agg(F.min("at_ns").alias("broadcast_ns"))
+        events.where("event = 'broadcast'").groupBy("run", "origin", "sequence").agg(_first("at_ns").alias("broadcast_ns"))
     )
     delivered = events.where("event = 'deliver' and host != origin").groupBy("run", "origin", "sequence", "host")
     delay = ((F.col("delivered_ns") - F.col("broadcast_ns")) / 1e6).alias("delay_ms")
     return (
-        delivered.agg(F.min("at_ns").alias("delivered_ns"))
+        delivered.agg(_first("at_ns").alias("delivered_ns"), F.min("position").alias("position"))
         .join(broadcasts, ["run", "origin", "sequence"])
-        .select("run", "origin", "sequence", "host", "broadcast_ns", "delivered_ns", delay)
+        .select("run", "origin", "sequence", "host", "broadcast_ns", "delivered_ns", delay, "position")
     )
+
+
+def _first(column: str) -> Column:
+    """A column of the event that comes first in a host's log."""
+    return F.min_by(column, "position")
 
 
 def write(table: pa.Table, directory: Path, name: str) -> None:

@@ -76,6 +76,7 @@ EVENTS: Final = pa.schema(
     [
         ("run", pa.int32()),
         ("host", pa.string()),
+        ("position", pa.int64()),
         ("event", pa.string()),
         ("at_ns", pa.int64()),
         ("origin", pa.string()),
@@ -286,9 +287,10 @@ def read_events(host: str, path: Path, run: int) -> Batches:
     """The events of one host that a history is made of; a report if its log cannot be read to its end."""
     log = read_log(host, path)
     rows = len(log.events)
-    columns = {name: [getattr(event, name) for event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
-    details = [msgspec.json.encode(event.details).decode() if event.details else None for event in log.events]
-    yield batch_of(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), "details": details, **columns})
+    columns = {name: [getattr(event, name) for _, event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
+    columns["position"] = [position for position, _ in log.events]
+    columns["details"] = [msgspec.json.encode(event.details).decode() if event.details else None for _, event in log.events]
+    yield batch_of(EVENTS, rows, {"run": pa.repeat(run, rows), "host": pa.repeat(host, rows), **columns})
     if log.problem:
         yield batch_of(EVENTS, 1, {"run": [run], "report": [log.problem]})
 

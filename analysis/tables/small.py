@@ -12,7 +12,7 @@ from analysis.judging.history import History
 from runfiles.reading import RunInput
 
 _TEXT, _NUMBER, _MS = pa.string(), pa.int64(), pa.float64()
-PARENTS: Final = pa.schema({"at_ns": _NUMBER, "host": _TEXT, "source": _TEXT, "parent": _TEXT})
+PARENTS: Final = pa.schema({"at_ns": _NUMBER, "host": _TEXT, "source": _TEXT, "parent": _TEXT, "position": _NUMBER})
 DELAYS: Final = pa.schema({"origin": _TEXT, "sequence": _NUMBER, "hosts": _NUMBER, "p50_ms": _MS, "last_ms": _MS})
 LOADS: Final = pa.schema({"host": _TEXT, "sent": _NUMBER, "received": _NUMBER, "messages": _NUMBER, "delivered": _NUMBER})
 FAULTS: Final = pa.schema(

@@ -1,5 +1,6 @@
 """The event logs of a run while they are being written."""
 
+from itertools import accumulate, repeat
 from pathlib import Path
 
 import msgspec
@@ -16,13 +17,15 @@ class EventLogs:
         self._read: dict[Path, int] = {}
 
     def news(self) -> list[tuple[str, Event]]:
-        """What was added since the last look, by host, in the order of time."""
-        news = []
+        """What was added since the last look, by host: that of one host in the order of its log, that of several in the order of time."""
+        news: list[tuple[int, str, Event]] = []
         for host, path in self._agents.event_logs():
             with path.open("rb") as log:
                 log.seek(self._read.get(path, 0))
                 lines = log.read()
             complete = lines[: lines.rfind(b"\n") + 1]
             self._read[path] = self._read.get(path, 0) + len(complete)
-            news += [(host, msgspec.json.decode(line, type=Event)) for line in complete.splitlines()]
-        return sorted(news, key=lambda item: item[1].at_ns)
+            events = [msgspec.json.decode(line, type=Event) for line in complete.splitlines()]
+            # A clock that was set back stands still until it has caught up.
+            news += zip(accumulate((event.at_ns for event in events), max), repeat(host), events)
+        return [(host, event) for _, host, event in sorted(news, key=lambda item: item[0])]

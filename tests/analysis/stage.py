@@ -34,6 +34,11 @@ def star(size: int) -> Network:
     )
 
 
+def numbered(*events: tuple) -> list[tuple]:
+    """Events as logs have them, each with its line."""
+    return [(host, line, *event) for line, (host, *event) in enumerate(events, start=1)]
+
+
 def promise(patience_ms=5000.0, carrier=Carrier.ORIGIN, background=0.0, retained=12) -> Promise:
     return Promise(guarantees=(), carrier=carrier, patience_ms=patience_ms, background_per_second=background, retained=retained)
 
@@ -131,7 +136,7 @@ class Stage(World):
         self.faults.append(FaultRecord(fault=fault, target=target, asked_ns=self.now_ns, applied_ns=self.now_ns, details=details))
 
     def history(self, damage: tuple[str, ...] = ()) -> History:
-        return make(self.hosts, self.events, self.now_ns, damage)
+        return make(self.hosts, numbered(*self.events), self.now_ns, damage)
 
     def connectivity(self) -> Connectivity:
         return Connectivity(self.network, self.faults, self.now_ns)

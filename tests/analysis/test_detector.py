@@ -6,7 +6,7 @@ from analysis.figures.detection import described_detection, detection
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import Suspicion, make
 from runfiles.format import FaultRecord
-from tests.analysis.stage import SECOND, star
+from tests.analysis.stage import SECOND, numbered, star
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -17,7 +17,7 @@ def fault(kind: str, target: str, at_s: float, **details: object) -> FaultRecord
 
 def figures(events, *faults, ended_s=100):
     logged = [(host, round(at_s * SECOND), event, "", 0, details) for at_s, host, event, details in events]
-    history = make(HOSTS, logged, ended_s * SECOND, ())
+    history = make(HOSTS, numbered(*logged), ended_s * SECOND, ())
     return detection(history, faults, Connectivity(star(3), faults, ended_s * SECOND))
 
 
@@ -84,5 +84,6 @@ def test_a_suspicion_of_a_host_that_is_paused_or_cut_off_is_not_wrong_but_gets_w
 
 def test_a_host_that_starts_again_suspects_nobody():
     events = [suspect(10, "h1", "h2"), start(20, "h1")]
-    history = make(HOSTS, [(host, round(at_s * SECOND), event, "", 0, more) for at_s, host, event, more in events], SECOND, ())
+    logged = [(host, round(at_s * SECOND), event, "", 0, more) for at_s, host, event, more in events]
+    history = make(HOSTS, numbered(*logged), SECOND, ())
     assert history.suspicions == (Suspicion(10 * SECOND, "h1", "h2", True), Suspicion(20 * SECOND, "h1", "h2", False))

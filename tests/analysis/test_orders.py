@@ -2,7 +2,7 @@
 
 from itertools import combinations, permutations
 from random import Random
-from time import monotonic
+from time import process_time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def histories(draw) -> History:
     """Up to six messages of two groups, broadcast and delivered at any times, each host with its own selection and order."""
     origins = draw(st.lists(st.sampled_from(HOSTS[:3]), min_size=1, max_size=6))
     broadcasts = [
-        BroadcastEvent(10 * number, origin, origins[: number + 1].count(origin), draw(st.integers(0, 1)))
+        BroadcastEvent(10 * number, origin, origins[: number + 1].count(origin), draw(st.integers(0, 1)), 20 * number)
         for number, origin in enumerate(origins)
     ]
     deliveries = []
@@ -31,10 +31,17 @@ def histories(draw) -> History:
         if draw(st.booleans()):
             chosen = sorted(chosen)
         times = sorted(draw(st.lists(st.integers(0, 80), min_size=len(chosen), max_size=len(chosen))))
-        deliveries += [
-            Delivery(at_ns, host, one.origin, one.sequence, one.group) for at_ns, one in zip(times, chosen, strict=True)
-        ]
+        deliveries += [_delivery(draw, host, at_ns, one, broadcasts) for at_ns, one in zip(times, chosen, strict=True)]
     return History(HOSTS, tuple(broadcasts), tuple(sorted(deliveries, key=lambda one: one.at_ns)), 100)
+
+
+def _delivery(draw, host: str, at_ns: int, one: BroadcastEvent, broadcasts: list[BroadcastEvent]) -> Delivery:
+    """A log has two lines for every nanosecond: at the instant of its own broadcast, a host may deliver before it or after it."""
+    now = next((broadcast for broadcast in broadcasts if broadcast.at_ns == at_ns), None)
+    if now and now.origin != host:
+        at_ns += 1  # Nothing arrives at the instant at which another host sends it.
+    line = 2 * at_ns + (1 if now == one else draw(st.sampled_from((-1, 1))))
+    return Delivery(at_ns, host, one.origin, one.sequence, one.group, line)
 
 
 def orders(history: History) -> dict[str, list]:
@@ -61,7 +68,7 @@ def happened_before(history: History) -> set:
     pairs = set()
     for one, two in permutations(history.broadcasts, 2):
         delivered = any(
-            d.host == two.origin and d.message == one.message and d.at_ns < two.at_ns and d.at_ns >= one.at_ns
+            d.host == two.origin and d.message == one.message and d.position < two.position and d.at_ns >= one.at_ns
             for d in history.deliveries
         )
         if delivered or (one.origin == two.origin and one.sequence < two.sequence):
@@ -160,7 +167,7 @@ def test_a_thousand_hosts_with_a_thousand_messages_are_checked_in_seconds():
     last = history.deliveries[-1]
     swapped = history._replace(deliveries=(last._replace(at_ns=history.deliveries[0].at_ns), *history.deliveries[:-1]))
     for check in (single_source_order.check, multiple_source_order.check, multiple_group_order.check, causal_order.check):
-        began = monotonic()
+        began = process_time()
         assert check(history, promise(), network).verdict is Verdict.HOLDS
-        assert monotonic() - began < 30, check
+        assert process_time() - began < 30, check
     assert multiple_group_order.check(swapped, promise(), network).verdict is Verdict.VIOLATED

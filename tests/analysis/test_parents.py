@@ -34,7 +34,7 @@ from runfiles.format import Event, FaultRecord
 from runfiles.reading import load
 from tests.analysis import mutants as m
 from tests.analysis import plays
-from tests.analysis.stage import SECOND, Stage, promise
+from tests.analysis.stage import SECOND, Stage, numbered, promise
 from tests.analysis.synthetic import NETWORK, START_NS, honest
 from topologies import clusters, figure_3_2
 
@@ -133,12 +133,12 @@ def told(host, at_s, parent, source="h1"):
 def test_a_restart_leaves_a_host_without_parents():
     start = ("h2", 0, "start", "", 0, {"incarnation": 1})
     again = ("h2", 3 * SECOND, "start", "", 0, {"incarnation": 2})
-    history = make(("h1", "h2", "h3"), [start, told("h2", 1, "h1"), told("h2", 2, "h3", "h3"), again], 9 * SECOND, ())
+    history = make(("h1", "h2", "h3"), numbered(start, told("h2", 1, "h1"), told("h2", 2, "h3", "h3"), again), 9 * SECOND, ())
     assert history.parents == (
-        ParentChange(SECOND, "h2", "h1", "h1"),
-        ParentChange(2 * SECOND, "h2", "h3", "h3"),
-        ParentChange(3 * SECOND, "h2", "h1", ""),
-        ParentChange(3 * SECOND, "h2", "h3", ""),
+        ParentChange(SECOND, "h2", "h1", "h1", 2),
+        ParentChange(2 * SECOND, "h2", "h3", "h3", 3),
+        ParentChange(3 * SECOND, "h2", "h1", "", 4),
+        ParentChange(3 * SECOND, "h2", "h3", "", 4),
     )
     assert sources(history) == ("h1", "h3")
     assert parents_at(history.parents, "h1", 3 * SECOND - 1) == {"h2": "h1"}
@@ -148,7 +148,7 @@ def test_a_restart_leaves_a_host_without_parents():
 def grown(*later, ended_s=60.0):
     """h1 broadcasts at once; after a second there is a tree in which h3 leads h4."""
     first = [("h1", 0, "broadcast", "h1", 1, {}), told("h2", 0.5, "h1"), told("h3", 0.6, "h2"), told("h4", 1.0, "h3")]
-    return make(NETWORK.hosts, [*first, *later], round(ended_s * SECOND), ())
+    return make(NETWORK.hosts, numbered(*first, *later), round(ended_s * SECOND), ())
 
 
 def test_a_tree_that_forms_and_forms_again():

@@ -14,7 +14,7 @@ from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as m
 from tests.analysis import plays
 from tests.analysis.cast import BROKEN, RIGHT
-from tests.analysis.stage import SECOND, Stage, promise, star
+from tests.analysis.stage import SECOND, Stage, numbered, promise, star
 from tests.mutants.parts import NeverSuspects, with_part
 from tests.mutants.watchful import ByMajority
 
@@ -313,7 +313,7 @@ def test_who_is_suspected_wrongly_is_not_owed_what_dead_hosts_delivered():
     stage = left_alone(ByMajority, cut_off=True)
     suspicion = ("h1", 0, "suspect", "", 0, {"host": "h3"}), ("h2", 0, "suspect", "", 0, {"host": "h3"})
     for known, verdict in ((suspicion[:1], Verdict.VIOLATED), (suspicion, Verdict.NOT_TESTED)):
-        history = make(stage.hosts, (*known, *stage.events), stage.now_ns, ())
+        history = make(stage.hosts, numbered(*known, *stage.events), stage.now_ns, ())
         assert CHECKS[G.UNIFORM_AGREEMENT](history, promise_of(Uniform), stage.connectivity()).verdict is verdict
 
 

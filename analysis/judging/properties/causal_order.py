@@ -1,14 +1,14 @@
 """Causal order: a host that delivers two messages, one of which may have caused the other, delivers the cause first.
 
 What may have caused what is Lamport's "happened before" over broadcasts and deliveries: a host's earlier broadcasts, and what it had
-delivered before it broadcast, come before a message, and so does all that came before those. Events of a host at the very same time are
-not ordered. It is about what is delivered: a cause that never comes is a matter of validity.
+delivered before it broadcast, come before a message, and so does all that came before those. What was earlier at a host its log says.
+It is about what is delivered: a cause that never comes is a matter of validity.
 
 All of a host's earlier messages come before a later one. So the past of a message is one number for each origin, the last of its messages
 in it, and a log is checked in one pass: a message that lies in the past of one delivered before it comes too late.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -39,24 +39,21 @@ def check(history: History, _promise: Promise, connectivity: Connectivity) -> Fi
 
 
 def _effects(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> int:
-    """The deliveries of a log whose past has a message that is in the log too."""
+    """The deliveries of a log whose past has a message that is in the log too: one at or above the lowest of its origin there."""
     known = [delivery for delivery in log if delivery.message in past]
     lowest = np.full(len(column), np.iinfo(np.int64).max)
-    for delivery in known:
-        lowest[column[delivery.origin]] = min(lowest[column[delivery.origin]], delivery.sequence)
-    return sum(bool((past[delivery.message] >= lowest).any()) for delivery in known)
+    np.minimum.at(lowest, [column[delivery.origin] for delivery in known], [delivery.sequence for delivery in known])
+    return int(np.any([past[delivery.message] for delivery in known] >= lowest, axis=1).sum()) if known else 0
 
 
 def _pasts(history: History, connectivity: Connectivity, column: dict[str, int]) -> dict[MessageId, Past]:
     """The past of every message that was broadcast."""
-    last_broadcast_ns = {broadcast.origin: broadcast.at_ns for broadcast in history.broadcasts}
     known: dict[tuple[str, int], Past] = {}
     past: dict[MessageId, Past] = {}
-    for event in _in_time(history):
-        host = event.origin if isinstance(event, BroadcastEvent) else event.host
-        if event.at_ns > last_broadcast_ns.get(host, -1) or (isinstance(event, Delivery) and event.message not in past):
-            continue  # What a host learns after its last broadcast reaches nobody, and what nobody broadcast has no past.
-        knows = known.setdefault((host, connectivity.life(host, event.at_ns)), np.zeros(len(column), np.int64))
+    for event in _in_log_order(history):
+        if isinstance(event, Delivery) and event.message not in past:
+            continue  # What nobody broadcast has no past.
+        knows = known.setdefault((_host(event), connectivity.life(_host(event), event.at_ns)), np.zeros(len(column), np.int64))
         if isinstance(event, BroadcastEvent):
             past.setdefault(event.message, knows.copy())
         else:
@@ -65,15 +62,33 @@ def _pasts(history: History, connectivity: Connectivity, column: dict[str, int])
     return past
 
 
-def _in_time(history: History) -> Iterator[BroadcastEvent | Delivery]:
-    """All broadcasts and deliveries by time, and broadcasts first: a delivery at the same instant is not taken for their cause."""
-    deliveries = iter(history.deliveries)
-    pending = next(deliveries, None)
+def _in_log_order(history: History) -> list[BroadcastEvent | Delivery]:
+    """Broadcasts and deliveries, those of one host as in its log and others by time; of what several do at one instant, broadcasts first.
+
+    What a host delivers after its last broadcast reaches nobody, and is left out.
+    """
+    by_host: dict[str, list[BroadcastEvent | Delivery]] = defaultdict(list)
     for broadcast in history.broadcasts:
-        while pending is not None and pending.at_ns < broadcast.at_ns:
-            yield pending
-            pending = next(deliveries, None)
-        yield broadcast
+        by_host[broadcast.origin].append(broadcast)
+    for delivery in history.deliveries:
+        by_host[delivery.host].append(delivery)
+    placed: list[tuple[int, int, BroadcastEvent | Delivery]] = []
+    for log in by_host.values():
+        log.sort(key=lambda event: event.place)
+        while log and isinstance(log[-1], Delivery):
+            log.pop()
+        latest_ns, rank = -1, 0
+        for event in log:
+            if event.at_ns > latest_ns:
+                latest_ns, rank = event.at_ns, 0
+            # Even ranks are broadcasts, odd ones deliveries.
+            rank += rank % 2 != isinstance(event, Delivery)
+            placed.append((latest_ns, rank, event))
+    return [event for _, _, event in sorted(placed, key=lambda one: one[:2])]
+
+
+def _host(event: BroadcastEvent | Delivery) -> str:
+    return event.host if isinstance(event, Delivery) else event.origin
 
 
 def _inversion(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> tuple[Delivery, Delivery] | None:
@@ -96,10 +111,9 @@ def _tell(history: History, cases: int, effect: Delivery, cause: Delivery) -> Fi
     time, caused = Clock(history), next(b for b in history.broadcasts if b.message == effect.message)
     learnt = _how(history, caused, cause.message)
     verb = "broadcast" if isinstance(learnt, BroadcastEvent) else "delivered"
-    host = learnt.origin if isinstance(learnt, BroadcastEvent) else learnt.host
     sentence = (
         f"{cause.host} delivered {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
-        f"which {host} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
+        f"which {_host(learnt)} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
     )
     return violated(cases, sentence, learnt, effect, cause)
 
@@ -107,6 +121,6 @@ def _tell(history: History, cases: int, effect: Delivery, cause: Delivery) -> Fi
 def _how(history: History, caused: BroadcastEvent, cause: MessageId) -> BroadcastEvent | Delivery:
     """How the cause came before: the origin of the effect delivered it, or else that it was broadcast."""
     for delivery in history.deliveries:
-        if delivery.message == cause and delivery.host == caused.origin and delivery.at_ns < caused.at_ns:
+        if delivery.message == cause and delivery.host == caused.origin and delivery.place < caused.place:
             return delivery
     return next(broadcast for broadcast in history.broadcasts if broadcast.message == cause)

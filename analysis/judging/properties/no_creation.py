@@ -2,7 +2,7 @@
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, name, violated
-from analysis.judging.history import Delivery, History
+from analysis.judging.history import BroadcastEvent, Delivery, History
 from hostagent.contract.promises import Promise
 
 
@@ -14,10 +14,17 @@ def check(history: History, _promise: Promise, _connectivity: Connectivity) -> F
         broadcast = first.get(delivery.message)
         if broadcast is None and not history.damage:
             return violated(number, f"{_what(delivery, time)}, but {delivery.origin} never broadcast it", delivery)
-        if broadcast is not None and delivery.at_ns < broadcast.at_ns:
+        if broadcast is not None and _is_before(delivery, broadcast, history):
             sentence = f"{_what(delivery, time)}, before {delivery.origin} broadcast it at {time(broadcast.at_ns)}"
             return violated(number, sentence, delivery, broadcast)
     return kept(history, len(history.deliveries), "no message was delivered")
+
+
+def _is_before(delivery: Delivery, broadcast: BroadcastEvent, history: History) -> bool:
+    """At its origin the log says what came first; elsewhere the clocks do, unless one was set back."""
+    if delivery.host == broadcast.origin:
+        return delivery.place < broadcast.place
+    return delivery.at_ns < broadcast.at_ns and history.set_back.isdisjoint({delivery.host, broadcast.origin})
 
 
 def _what(delivery: Delivery, time: Clock) -> str:
