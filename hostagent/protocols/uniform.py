@@ -15,13 +15,17 @@ then be delivered that it does not have yet. It still gets it, from every host t
 then is uniform agreement broken, and it is not counted against this protocol: every host owes a message only to those that it did not
 suspect when it delivered it. What is delivered was broadcast, and is delivered once, whatever the detector says.
 
+With `waits_for=majority` a message is delivered when more than half of the hosts have passed it on, suspected or not, as is often done
+where no detector is to be trusted. That is uniform, and goes on, only while a majority of all hosts lives. What is promised of it is what
+holds whoever dies: no creation, no duplication.
+
 Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements of the links. The n - 1 acknowledgements of what a host
 receives first travel with its own letter to the sender, so that makes n (n - 1) data datagrams and (n - 1)(n - 1) of control when nothing
 is lost; with packing off n (n - 1) of each. And the heartbeats: n (n - 1) a period, whatever is broadcast.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from hostagent.contract.core import Environment
 from hostagent.contract.promises import Carrier, Guarantee, Promise
@@ -29,6 +33,13 @@ from hostagent.parts.detector import DetectorParameters, WatchfulCore
 from hostagent.parts.links import Letter
 
 MessageId = tuple[str, int]
+
+
+class UniformParameters(DetectorParameters, frozen=True, kw_only=True):
+    """When a message is delivered."""
+
+    waits_for: Literal["all", "majority"] = "all"
+    """Until all hosts that are not suspected have a message, or more than half of all hosts."""
 
 
 class Uniform(WatchfulCore):
@@ -42,24 +53,24 @@ class Uniform(WatchfulCore):
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    Parameters = UniformParameters
+    parameters: UniformParameters
 
-    def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
+    def __init__(self, env: Environment, parameters: UniformParameters) -> None:
         super().__init__(env, parameters)
         self.pending: dict[MessageId, bytes] = {}
         self.acks: dict[MessageId, dict[str, None]] = {}
 
     @classmethod
-    def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:
+    def promise(cls, parameters: UniformParameters, hosts: int) -> Promise:
         """A message goes out and the copies of all others come back, over two links, and those who do not answer must be suspected.
 
         Kept are, for each host, a link, two numbers, and two of the detector.
         """
-        guarantees = (
-            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.UNIFORM_AGREEMENT),
-            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee.FAILURE_DETECTION),
-        )
+        safe = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION)
+        uniform = (Guarantee.VALIDITY, Guarantee.UNIFORM_AGREEMENT) if parameters.waits_for == "all" else ()
         return Promise(
-            guarantees=guarantees,
+            guarantees=(*safe, *uniform, Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee.FAILURE_DETECTION),
             carrier=Carrier.ANYONE,
             patience_ms=parameters.patience_ms(hops=2) + parameters.detection_ms,
             background_per_second=parameters.heartbeats_per_second(hosts),
@@ -108,13 +119,18 @@ class Uniform(WatchfulCore):
             self.env.store(f"ack/{message[0]}/{message[1]}/{host}", True)
 
     def _deliver_if_all_have_it(self, message: MessageId) -> None:
-        """The paper's canDeliver, and what follows from it."""
-        acks, suspected, (origin, sequence) = self.acks[message], self.detector.suspected, message
-        if len(acks) + len(suspected) < len(self.env.hosts) or not all(
-            host in acks or host in suspected for host in self.env.hosts
-        ):
+        """What follows from the paper's canDeliver."""
+        if not self._can_deliver(self.acks[message]):
             return
+        origin, sequence = message
         self.delivery.deliver(origin, sequence, self.pending.pop(message))
         self.env.store(f"pending/{origin}/{sequence}", None)
         for host in self.acks.pop(message):
             self.env.store(f"ack/{origin}/{sequence}/{host}", None)
+
+    def _can_deliver(self, acks: Mapping[str, None]) -> bool:
+        """The paper's canDeliver: whether enough hosts have a message."""
+        hosts, suspected = self.env.hosts, self.detector.suspected
+        if self.parameters.waits_for == "majority":
+            return 2 * len(acks) > len(hosts)
+        return len(acks) + len(suspected) >= len(hosts) and all(host in acks or host in suspected for host in hosts)

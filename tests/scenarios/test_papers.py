@@ -23,6 +23,7 @@ SMALLER = {
     "figure_4_1": {},
     "grid_cost": {"messages": "250"},
     "link_fails": {"messages": "700"},
+    "majority_dies": {},
     "price_of_guarantees": {"messages": "40"},
     "sender_dies_halfway": {},
     "source_cut_off": {"size": "2"},
