@@ -1,6 +1,6 @@
 """What the controller did, one JSON object a line: `at_ns` (nanoseconds since 1970), `event`, and the fields of that event.
 
-    listening     host and port, or path
+    listening     format of this log (runfiles.format), and host and port, or path
     switch_ready  switch, flows, took_ms: its flows are in place, `took_ms` after it connected
     switch_lost   switch: its connection ended; it keeps forwarding by the flows it has
     port_down     switch, port, neighbour

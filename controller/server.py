@@ -29,6 +29,7 @@ from controller.address import Address
 from controller.app import Routing
 from controller.log import Log
 from controller.routes import Groups
+from runfiles.format import FORMAT
 from topologies.network import Network
 
 # Room for the switches of a large network that connect at the same moment.
@@ -62,7 +63,11 @@ def run(network: Network, address: Address, log: Log, read_groups: Callable[[], 
     routing = _start_applications(network, read_groups(), log)
     signal.signal(signal.SIGHUP, lambda *_: hub.spawn(lambda: routing.regroup(read_groups())))
     bound = listener.getsockname()
-    log.write("listening", **({"path": bound} if isinstance(address, Path) else dict(zip(("host", "port"), bound, strict=True))))
+    log.write(
+        "listening",
+        format=FORMAT,
+        **({"path": bound} if isinstance(address, Path) else dict(zip(("host", "port"), bound, strict=True))),
+    )
     while True:
         connection, peer = listener.accept()
         if isinstance(address, Path):

@@ -5,6 +5,7 @@ from anywhere, so nothing in it is believed: before a byte is written, every nam
 a run can have.
 """
 
+import re
 import shutil
 import stat
 import struct
@@ -17,8 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from runfiles.errors import ResultsError
-from runfiles.format import ANALYSED, BESIDE_RUNS, RUN_FILES
+from runfiles.format import ANALYSED, BESIDE_RUNS, FORMAT, RUN_FILES
 from runfiles.reading import runs_in
+from runfiles.versions import refuse_newer
 
 SUFFIX = ".zip"
 MOST_FILES = 1_000_000
@@ -32,6 +34,7 @@ LIMITS = (
 )
 """What `pack` keeps to and `unpack` insists on."""
 _BLOCK = 1 << 20
+_COMMENT = b"castbed runs, format %d" % FORMAT
 # What the standard library raises for archives that are damaged, or of kinds that it does not know.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, ArithmeticError)
 
@@ -59,6 +62,7 @@ def pack(place: Path, archive: Path, show: Progress) -> list[str]:
     with TemporaryDirectory(dir=archive.parent) as private:
         half_done = Path(private, archive.name)
         with zipfile.ZipFile(half_done, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.comment = _COMMENT
             for number, name in enumerate(names, start=1):
                 show("packing", f"{number} of {len(names)} files")
                 _add(packed, found[name], str(place.name / name))
@@ -101,6 +105,7 @@ def unpack(archive: Path, show: Progress) -> Path:
     place = archive.with_suffix("")
     try:
         with zipfile.ZipFile(archive) as packed:
+            refuse_newer(_format_of(packed), archive)
             entries = dict(_entries(packed, archive))
             if place.exists():
                 _must_hold(place, entries, archive)
@@ -117,6 +122,11 @@ def unpack(archive: Path, show: Progress) -> Path:
     except _UNREADABLE as error:
         raise ResultsError(f"{archive} is not an archive of runs, or a damaged one: {error}") from error
     return place
+
+
+def _format_of(packed: zipfile.ZipFile) -> int:
+    found = re.fullmatch(rb"castbed runs, format (\d{1,9})", packed.comment)
+    return int(found[1]) if found else 1
 
 
 def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosixPath, zipfile.ZipInfo]]:

@@ -10,6 +10,9 @@ Both engines write it through these types and the analysis reads it through them
     counters.json       for every host, its counters by name
     events/HOST.jsonl   one Event a line
     captures/*.pcap     named in Run.captures
+
+Every file says which format it is of: JSON by the field `format`, a line of faults.jsonl too, the controller's log by its first line,
+Parquet by the schema's metadata, an archive by its comment. What has no place for it, event logs and captures, is covered by run.json.
 """
 
 from pathlib import Path
@@ -19,6 +22,11 @@ import msgspec
 
 from hostagent.contract.events import Event, Nanoseconds
 from hostagent.contract.promises import Promise
+
+FORMAT = 2
+"""The format of the files that are written. Files that say none are of format 1: they are the same, but for `counters.json`, whose hosts
+were not in an object of their own, and `claims.json`, which was a list."""
+PARQUET_METADATA = {"castbed_format": str(FORMAT)}
 
 CROSSINGS = "crossings.parquet"
 """Where the simulator, which has no captures, puts every packet on every link: the columns of the packets table."""
@@ -120,6 +128,24 @@ Counters = dict[str, dict[str, Count]]
 `overflowed` (the socket's buffer was full) and `unreachable` (nobody listened)."""
 
 __all__ = ["CaptureRecord", "Counters", "Event", "FaultRecord", "LinkDrops", "RunRecord"]
+
+
+class CountersFile(msgspec.Struct, frozen=True):
+    """What is in `counters.json`."""
+
+    hosts: Counters
+
+
+def encoded(value: object) -> bytes:
+    """A JSON object of a run's file, on one line, which says its format first."""
+    data = msgspec.json.encode(value)
+    assert data.startswith(b"{"), "the format is a field of an object"  # noqa: S101 - a mistake of ours, not of a user
+    return b'{"format":%d%s' % (FORMAT, data[1:] if data == b"{}" else b"," + data[1:])
+
+
+def write(path: Path, value: object) -> None:
+    """Write a file of a run that is one JSON object."""
+    write_whole(path, msgspec.json.format(encoded(value), indent=2) + b"\n")
 
 
 def write_whole(path: Path, data: bytes) -> None:

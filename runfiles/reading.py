@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from runfiles.decoding import checked, decode
 from runfiles.errors import ResultsError
-from runfiles.format import Counters, FaultRecord, RunRecord
+from runfiles.format import Counters, CountersFile, FaultRecord, RunRecord
+from runfiles.versions import decode_file, format_of, refuse_newer
 from topologies.files import load as load_network
 from topologies.network import Network, NetworkError
 
@@ -50,8 +51,8 @@ def load(directory: Path) -> RunInput:
         found = RunInput(
             directory=directory,
             run=_decode(directory / "run.json", RunRecord),
-            network=load_network(directory / "network.json"),
-            counters=_decode(directory / "counters.json", Counters),
+            network=_network(directory / "network.json"),
+            counters=_counters(directory / "counters.json"),
             faults=_faults(directory / "faults.jsonl"),
         )
     except NetworkError as error:
@@ -79,11 +80,32 @@ def _refuse_captures_elsewhere(run: RunInput) -> None:
             )
 
 
+def _network(path: Path) -> Network:
+    """The network of a run. A newer format may have fields that nothing here knows, so it is looked at first."""
+    # What cannot be read at all is told better by whoever loads it.
+    with suppress(OSError, msgspec.MsgspecError):
+        refuse_newer(format_of(path.read_bytes()), path)
+    return load_network(path)
+
+
 def _decode(path: Path, kind: type[T]) -> T:
     try:
-        return decode(path.read_bytes(), kind)
+        return decode_file(path.read_bytes(), kind, path)
     except OSError as error:
         raise ResultsError(f"{path.parent} is not a finished run: {path.name} cannot be read ({error.strerror})") from error
+    except msgspec.MsgspecError as error:
+        raise ResultsError(f"{path} is not what a run writes: {error}") from error
+
+
+def _counters(path: Path) -> Counters:
+    """The counters of all hosts, which were the whole file in format 1."""
+    found = _decode(path, dict[str, Any])
+    try:
+        return (
+            msgspec.convert(found, CountersFile).hosts
+            if isinstance(found.get("format"), int)
+            else msgspec.convert(found, Counters)
+        )
     except msgspec.MsgspecError as error:
         raise ResultsError(f"{path} is not what a run writes: {error}") from error
 
@@ -93,6 +115,6 @@ def _faults(path: Path) -> tuple[FaultRecord, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(map(checked(msgspec.json.Decoder(FaultRecord).decode), path.read_bytes().splitlines()))
+        return tuple(decode_file(line, FaultRecord, path) for line in path.read_bytes().splitlines())
     except msgspec.MsgspecError as error:
         raise ResultsError(f"{path} is not what a run writes: {error}") from error

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from runfiles.format import write
+from runfiles.versions import decode_file
 from scenarios.faults import AnyFault, Fault, FaultError, LinkDown, LinkUp, check, steps
 from scenarios.groups import EVERYBODY, Group, GroupError, check_groups, check_members
 from topologies import Network, units
@@ -218,7 +220,7 @@ def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple
     return (down,) if back_ms is None else (down, LinkUp(at_ms=back_ms, link=link))
 
 
-class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
     """`scenario.json`: everything of a scenario that is neither the network nor a protocol, which have files of their own."""
 
     sources: tuple[str, ...]
@@ -231,13 +233,13 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def dump(scenario: Scenario, path: Path) -> None:
     """Write down what is asked of a run, so that it can be run again."""
     asked = {name: getattr(scenario, name) for name in _Document.__struct_fields__}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(_Document(**asked))))
+    write(path, _Document(**asked))
 
 
 def load(path: Path, network: Network) -> Scenario:
     """What was asked of a run on this network."""
     try:
-        asked = msgspec.json.decode(path.read_bytes(), type=_Document)
+        asked = decode_file(path.read_bytes(), _Document, path)
         return Scenario(network=network, **msgspec.structs.asdict(asked))
     except OSError as error:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None

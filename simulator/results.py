@@ -7,7 +7,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runfiles.format import CROSSINGS, LinkDrops
+from runfiles.format import CROSSINGS, PARQUET_METADATA, CountersFile, LinkDrops, encoded
+from runfiles.format import write as write_file
 from simulator.engine import CROSSING, Outcome
 
 _TYPES = {
@@ -26,11 +27,11 @@ def write(outcome: Outcome, directory: Path) -> tuple[LinkDrops, ...]:
         logs[host].append(event)
     for host, events in logs.items():
         (directory / "events" / f"{host}.jsonl").write_bytes(encode.encode_lines(events))
-    (directory / "counters.json").write_bytes(encode.encode(outcome.counters))
-    (directory / "faults.jsonl").write_bytes(encode.encode_lines(outcome.faults))
+    write_file(directory / "counters.json", CountersFile(outcome.counters))
+    (directory / "faults.jsonl").write_bytes(b"".join(encoded(fault) + b"\n" for fault in outcome.faults))
     columns = zip(*outcome.crossings, strict=True) if outcome.crossings else ((),) * len(CROSSING)
     arrays = {name: pa.array(values, _TYPES[name]) for name, values in zip(CROSSING, columns, strict=True)}
-    pq.write_table(pa.table(arrays), directory / CROSSINGS)
+    pq.write_table(pa.table(arrays, metadata=PARQUET_METADATA), directory / CROSSINGS)
     return tuple(
         LinkDrops(pipe.source, pipe.target, pipe.counts.lost, pipe.counts.overflowed, duplicated=pipe.counts.duplicated)
         for pipe in outcome.world.pipes.values()

@@ -58,6 +58,8 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     switches: tuple[str, ...]
     links: list[dict[str, Any]]
     positions: dict[str, Place] = {}
+    format: int = 1
+    """The files of a run say of what format they are (`runfiles.format`); a network is the same in all of them."""
 
 
 class _NodeText(msgspec.Struct):

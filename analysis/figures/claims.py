@@ -10,7 +10,8 @@ from analysis.judging.findings import Verdict
 from hostagent.contract.promises import Guarantee
 from runfiles.decoding import decode
 from runfiles.errors import ResultsError
-from runfiles.format import write_whole
+from runfiles.format import write
+from runfiles.versions import decode_file, format_of
 
 __all__ = [
     "Claim",
@@ -132,7 +133,19 @@ def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool)
 
 def write_claims(claims: Sequence[Claim], directory: Path) -> None:
     """Write `claims.json`."""
-    write_whole(directory / "claims.json", msgspec.json.format(msgspec.json.encode(claims), indent=2) + b"\n")
+    write(directory / "claims.json", _ClaimsFile(list(claims)))
+
+
+class _ClaimsFile(msgspec.Struct, frozen=True):
+    """What is in `claims.json`."""
+
+    claims: list[Claim]
+
+
+def _read_claims(path: Path) -> list[Claim]:
+    """The claims of a file, which were the whole file in format 1."""
+    data = path.read_bytes()
+    return decode_file(data, _ClaimsFile, path).claims if format_of(data) > 1 else decode(data, list[Claim])
 
 
 def read_claims(directories: Iterable[Path]) -> list[Claim]:
@@ -141,7 +154,7 @@ def read_claims(directories: Iterable[Path]) -> list[Claim]:
     for directory in directories:
         found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
     try:
-        return [claim for path in found if path.exists() for claim in decode(path.read_bytes(), list[Claim])]
+        return [claim for path in found if path.exists() for claim in _read_claims(path)]
     except msgspec.MsgspecError as error:
         raise ResultsError(
             f"a claims.json beside the runs is damaged ({error}): remove it, or make it anew with ./castbed run"

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.figures.summary import Summary
 from analysis.judging.check_run import connectivity_of, history_of
@@ -18,6 +17,7 @@ from analysis.judging.judge import CHECKS, Finding
 from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
 from hostagent.contract.promises import Guarantee
 from runfiles.format import FaultRecord
+from runfiles.parquet import read_parquet
 from runfiles.reading import RunInput
 from topologies.network import Network
 
@@ -68,7 +68,7 @@ class MeasuredRun:
 
     def table(self, name: str) -> pa.Table:
         """A table of the run: `packets`, `link_costs`, `message_costs` or `deliveries`."""
-        return pq.read_table(self.directory / "tables" / f"{name}.parquet")
+        return read_parquet(self.directory / "tables" / f"{name}.parquet")
 
     def at_s(self, at_ns: int) -> float:
         """A time of a log or a table as seconds since the first broadcast."""

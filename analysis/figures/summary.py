@@ -14,9 +14,9 @@ from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
 from hostagent.contract.promises import Guarantee
-from runfiles.decoding import decode
-from runfiles.format import write_whole
+from runfiles.format import write
 from runfiles.reading import RunInput
+from runfiles.versions import decode_file
 
 # Delays are summed up by their quantiles at every half per cent: enough to draw the distribution.
 EVERY_HALF_PER_CENT: Final = tuple(step / 200 for step in range(201))
@@ -171,12 +171,13 @@ def _messages_per_datagram(run: RunInput) -> float | None:
 
 def write_summary(summary: Summary, directory: Path) -> None:
     """Write `summary.json`."""
-    write_whole(directory / "summary.json", msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    write(directory / "summary.json", summary)
 
 
 def read_summary(directory: Path) -> Summary:
     """Read `summary.json` back."""
-    return decode((directory / "summary.json").read_bytes(), Summary)
+    path = directory / "summary.json"
+    return decode_file(path.read_bytes(), Summary, path)
 
 
 def described(summaries: Sequence[Summary]) -> str:

@@ -8,9 +8,9 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, LoggedEvent, make
 from analysis.judging.judge import Judgement, judge
-from runfiles.decoding import decode
 from runfiles.event_logs import read_log
 from runfiles.reading import RunInput, load
+from runfiles.versions import decode_file
 
 
 def check_run(directory: Path) -> Judgement:
@@ -42,8 +42,9 @@ class _Books(msgspec.Struct):
 
 
 def _open_books(directory: Path) -> tuple[str, ...]:
+    path = directory / "summary.json"
     try:
-        books = decode((directory / "summary.json").read_bytes(), _Books)
+        books = decode_file(path.read_bytes(), _Books, path)
     except (OSError, msgspec.MsgspecError):
         return ("its books have not been done: ./castbed analyse does them",)
     return doubts_about(books.differences)

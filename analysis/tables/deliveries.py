@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 
 from analysis.tables.place import unfinished_tables
+from runfiles.format import PARQUET_METADATA
 
 
 def deliveries(events: DataFrame) -> DataFrame:
@@ -35,4 +36,4 @@ def _first(column: str) -> Column:
 
 def write(table: pa.Table, directory: Path, name: str) -> None:
     """Write a small table of a run as Parquet."""
-    pq.write_table(table, unfinished_tables(directory) / f"{name}.parquet")
+    pq.write_table(table.replace_schema_metadata(PARQUET_METADATA), unfinished_tables(directory) / f"{name}.parquet")

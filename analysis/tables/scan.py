@@ -27,7 +27,8 @@ from analysis.tables.place import discard, unfinished_tables
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import FIELDS, MAGIC, VERSION, Header
 from runfiles.event_logs import read_log
-from runfiles.format import CROSSINGS, CaptureRecord
+from runfiles.format import CROSSINGS, PARQUET_METADATA, CaptureRecord
+from runfiles.parquet import check_format
 from runfiles.reading import RunInput
 from sparkpcap.plan import FilePart, plan
 from sparkpcap.rows import Query, Report, read
@@ -50,7 +51,8 @@ PACKETS: Final = pa.schema(
         ("group", pa.int32()),
         ("origin", pa.string()),
         ("sequence", pa.int64()),
-    ]
+    ],
+    metadata=PARQUET_METADATA,
 )
 """One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
 only the header tells; their `sender` is who the address says it was."""
@@ -139,7 +141,9 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: boo
 
     def store_crossings(run: int) -> Batches:
         with _writer(places[run], 0) as writer:
-            for batch in pq.ParquetFile(runs[run].directory / CROSSINGS).iter_batches(_BATCH):
+            file = pq.ParquetFile(runs[run].directory / CROSSINGS)
+            check_format(file.schema_arrow, runs[run].directory / CROSSINGS)
+            for batch in file.iter_batches(_BATCH):
                 packets = batch_of(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
                 writer.write_batch(packets)
                 yield _costs(run, packets)

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from hostagent.runtime.control import AtDoor, SetClock, SignalWhen
-from runfiles.format import FaultRecord
+from runfiles.format import FaultRecord, encoded
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, healed, link_named, name_of, refuse_unknown, steps
 from testbed.errors import CannotRun
@@ -167,7 +165,7 @@ class Injector:
             observed=self._observe(fault),
         )
         with self._log.open("ab") as log:
-            log.write(msgspec.json.encode(record) + b"\n")
+            log.write(encoded(record) + b"\n")
         return record
 
     def _observe(self, fault: Fault) -> str:

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
-from runfiles.format import CaptureRecord, LinkDrops, RunRecord
+from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
 from scenarios.faults import Fault, LinkChange, name_of
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
@@ -100,7 +98,7 @@ def run(
     """
     with result_directory(task):
         setting, measured = _on_network(task, machine, progress, before_traffic, play or _play)
-        (task.output / "counters.json").write_bytes(msgspec.json.encode(measured.counters))
+        write(task.output / "counters.json", CountersFile(measured.counters))
         write_record(_record(task, machine, setting, measured), task.output)
 
 

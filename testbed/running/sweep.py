@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from runfiles.format import write_whole
+from runfiles.format import encoded, write
+from runfiles.versions import decode_file
 from scenarios import ScenarioError, catalogue
 from scenarios.faults import FaultError
 from scenarios.scenario import load as load_scenario
@@ -109,7 +110,7 @@ def begin(plan: SweepPlan, out: Path) -> None:
         if out.exists() and any(out.iterdir()):
             raise CannotRun(f"{out} exists already and holds no sweep: choose another directory with --out")
         out.mkdir(parents=True, exist_ok=True)
-        write_whole(path, msgspec.json.format(msgspec.json.encode(plan)))
+        write(path, plan)
     elif _planned(path) != plan:
         raise CannotRun(f"{out} holds another sweep, see {path}: repeat its command to go on with it, or choose another --out")
     (out / "failures.jsonl").unlink(missing_ok=True)
@@ -117,7 +118,7 @@ def begin(plan: SweepPlan, out: Path) -> None:
 
 def _planned(path: Path) -> SweepPlan:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SweepPlan)
+        return decode_file(path.read_bytes(), SweepPlan, path)
     except (OSError, msgspec.MsgspecError) as error:
         raise CannotRun(f"{path} does not say what the sweep there is: {error}; choose another directory with --out") from None
 
@@ -152,7 +153,7 @@ def make(task: Task, run: Callable[[Task], None]) -> str:
 def note(task: Task, reason: str, out: Path) -> None:
     """Keep a failure."""
     with (out / "failures.jsonl").open("ab") as log:
-        log.write(msgspec.json.encode(Failure(str(task.output.relative_to(out)), reason)) + b"\n")
+        log.write(encoded(Failure(str(task.output.relative_to(out)), reason)) + b"\n")
 
 
 def simulate(task: Task) -> str:

@@ -13,13 +13,13 @@ import msgspec
 
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
-from runfiles.format import RunRecord, write_whole
+from runfiles.format import RunRecord, write
+from runfiles.networks import write_network
 from scenarios import Scenario
 from scenarios.faults import Fault, check_kinds, name_of
 from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
 from testbed.ownership import first_missing
-from topologies import files
 
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
@@ -63,7 +63,7 @@ def _make(task: Task) -> None:
         raise CannotRun(f"{task.output} exists already: choose another directory with --out, or remove it") from None
     except OSError as error:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
-    files.dump(task.scenario.network, task.output / "network.json")
+    write_network(task.scenario.network, task.output / "network.json")
     dump_scenario(task.scenario, task.output / "scenario.json")
 
 
@@ -91,7 +91,7 @@ def is_finished(output: Path) -> bool:
 
 def write_record(run_record: RunRecord, output: Path) -> None:
     """Write the record of a finished run, which makes its directory complete."""
-    write_whole(output / "run.json", msgspec.json.format(msgspec.json.encode(run_record)))
+    write(output / "run.json", run_record)
 
 
 def described(task: Task) -> dict[str, Any]:

@@ -259,13 +259,14 @@ def test_a_truncated_damaged_or_foreign_archive_is_a_sentence(archive):
     whole = archive.read_bytes()
     with zipfile.ZipFile(archive) as packed:
         start = packed.getinfo("runs-1.5/basic/run.json").header_offset + 60
+        comment = len(packed.comment)
     foreign = archive.with_name("foreign.zip")
     with zipfile.ZipFile(foreign, "w") as other:
         other.writestr("holiday/photo.jpg", "x")
     spoiled = (
         b"",
         b"hello",
-        whole[:-1],
+        whole[: -comment - 1],
         whole[: len(whole) // 2],
         whole[:start] + bytes(8) + whole[start + 8 :],
         foreign.read_bytes(),

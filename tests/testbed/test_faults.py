@@ -24,7 +24,7 @@ class Finished:
     def __init__(self, directory):
         self.directory = directory
         self.record = json.loads((directory / "run.json").read_text())
-        self.counters = json.loads((directory / "counters.json").read_text())
+        self.counters = json.loads((directory / "counters.json").read_text())["hosts"]
         self.faults = [json.loads(line) for line in (directory / "faults.jsonl").read_text().splitlines()]
         self.log = [json.loads(line) for line in (directory / "controller.jsonl").read_text().splitlines()]
 

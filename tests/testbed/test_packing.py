@@ -27,7 +27,7 @@ def test_a_stream_with_a_wait_costs_a_fraction_of_a_packet_for_each_remote_host(
     assert (summary["messages"], summary["verdict"], summary["pack_ms"]) == (MESSAGES, "holds", 25.0)
     assert summary["messages_per_datagram"] > 1 / 0.3
     assert json.loads((directory / "run.json").read_text())["pack_ms"] == 25.0
-    counters = json.loads((directory / "counters.json").read_text())["h1"]
+    counters = json.loads((directory / "counters.json").read_text())["hosts"]["h1"]
     assert counters["messages"] == 5 * MESSAGES
     rows = pq.read_table(directory / "tables" / "packets.parquet").to_pylist()
     assert counters["sent"] == len({row["packet"] for row in rows if row["source"] == "h1"})
