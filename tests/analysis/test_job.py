@@ -324,13 +324,13 @@ def test_tables_are_left_beside_the_summary(spark, summaries, root):
     }
     assert spark.read.parquet(str(tables / "link_costs.parquet")).count() == len(summaries["honest"].link_costs)
     parents = spark.read.parquet(str(tables / "parents.parquet"))
-    assert parents.columns == ["at_ns", "host", "source", "parent"]
+    assert parents.columns == ["at_ns", "host", "source", "parent", "position"]
     assert parents.count() == 0
     planted = spark.read.parquet(str(root / "planted" / "tables" / "parents.parquet")).collect()
     assert [tuple(row) for row in planted] == [
-        (LATE_NS, "h2", "h1", "h1"),
-        (LATE_NS, "h3", "h1", "h1"),
-        (LATE_NS, "h4", "h1", "h3"),
+        (LATE_NS, "h2", "h1", "h1", 3),
+        (LATE_NS, "h3", "h1", "h1", 3),
+        (LATE_NS, "h4", "h1", "h3", 3),
     ]
 
 

@@ -59,7 +59,7 @@ def test_an_honest_run_keeps_every_promise(tmp_path):
 
 def test_spark_comes_to_the_same_findings(spark, tmp_path):
     maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3))
-    maker.events["h4"].append(maker.events["h4"][0])
+    maker.events["h4"].append(msgspec.structs.replace(maker.events["h4"][0], at_ns=maker.events["h4"][-1].at_ns))
     maker.faults.append(FaultRecord(fault="link-down", target="s2-s3", asked_ns=START_NS, applied_ns=START_NS))
     maker.faults.append(FaultRecord(fault="link-up", target="s2-s3", asked_ns=START_NS + 1, applied_ns=START_NS + 1))
     directory = maker.write(tmp_path / "run")
@@ -80,7 +80,7 @@ def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
     assert history.broadcasts[0].group == 3
     assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
     assert len(history.samples) == 4 * 29
-    assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3")
+    assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3", 32)
     assert history.suspicions[0] == Suspicion(START_NS + 31 * 10**9, "h2", "h4", True)
 
 
