@@ -1,4 +1,4 @@
-"""What a scenario concludes from its runs: claims that hold or do not, each with the figure that shows it, and a sweep to draw."""
+"""Claims of a scenario about its runs, each with the figure that shows whether it holds; and sweeps, which are drawn."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A claim of a paper by its number, as a sentence; whether the runs confirm it (None: they cannot tell); and the figure."""
+    """A claim: its number in the paper, its sentence, whether the runs confirm it (None if they cannot tell), and the figure."""
 
     number: str
     text: str
@@ -38,7 +38,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A plot over runs that differ in size or setting: lines by name, each of points (x, y) with a word for each."""
+    """A plot of runs that differ in size or in a setting: lines by name, each a list of points (x, y, label)."""
 
     title: str
     x: str
@@ -56,7 +56,7 @@ def status_word(claim: Claim) -> str:
 
 
 def evaluate(claims: Claims, runs: Sequence[MeasuredRun]) -> list[Claim]:
-    """The claims about these runs. Where they were repeated with other seeds, a claim holds if it does with every seed."""
+    """The claims about these runs. If runs were repeated with several seeds, a claim holds if it holds with every seed."""
     seeds = list(dict.fromkeys(run.summary.seed for run in runs))
     by_seed = {seed: _of_one_seed(claims, Runs([run for run in runs if run.summary.seed == seed])) for seed in seeds}
     if len(seeds) == 1:
@@ -83,7 +83,7 @@ def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
 
 
 def _believed(claim: Claim, runs: Runs) -> Claim:
-    """Nothing is known from runs whose books do not balance, or of which something is missing."""
+    """The claim, or an unknown one if the books of a run it uses do not balance or a log of that run is damaged."""
     doubts = [f"the books of {label} do not balance" for label, run in runs.used.items() if not run.summary.balanced]
     doubts += [f"{label}: {run.history.damage[0]}" for label, run in runs.used.items() if run.history.damage]
     return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} ({'; '.join(doubts)})") if doubts else claim
@@ -97,10 +97,10 @@ def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
 
 
 def least_cost(run: MeasuredRun, since_s: float) -> Claim:
-    """The first claim of the first paper: one expensive packet with the message to each other cluster, once the tree stands.
+    """The first claim of the first paper: one expensive data packet to each other cluster, once the tree stands.
 
-    Where messages share datagrams, two of them may cross in one packet, and that is fewer; else fewer could not reach everybody. Repairs
-    are told apart: a host whose INFO was slow is sent what it already has.
+    Fewer packets can reach every cluster only if messages share datagrams. Repairs are counted apart: a host whose INFO message was slow is
+    sent messages that it already has.
     """
     messages, least = run.sent_since(since_s), run.network.lower_bound
     text = f"{run.label}: k - 1 expensive data packets per message once the tree stands"
@@ -116,7 +116,7 @@ def least_cost(run: MeasuredRun, since_s: float) -> Claim:
 
 
 def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool) -> Claim:
-    """That a run keeps a guarantee, or that it does not: then the figure is the counterexample."""
+    """The claim that a run keeps a guarantee or, if not `expected`, violates it; the figure is then the counterexample."""
     finding = run.finding(guarantee)
     text = f"{run.label}: {guarantee} {'holds' if expected else 'is violated'}"
     if finding.verdict is Verdict.NOT_TESTED:
@@ -149,7 +149,7 @@ def _read_claims(path: Path) -> list[Claim]:
 
 
 def read_claims(directories: Iterable[Path]) -> list[Claim]:
-    """What was claimed of runs, from the directories that hold them."""
+    """The claims about runs, read from the directories of the runs and the two above each."""
     found: dict[Path, None] = {}
     for directory in directories:
         found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))

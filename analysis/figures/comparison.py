@@ -1,4 +1,4 @@
-"""Groups of runs against each other: each figure with its interval, and which differences the runs show."""
+"""Groups of runs compared: each figure with its confidence interval, and the differences that tests show."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ def percent(share: float) -> str:
 
 
 class Measure(NamedTuple):
-    """A figure of a run: what it is called, in a word and in full, how to get it and how to write it."""
+    """A figure of a run: its short name, its title, how it follows from a summary, and how it is written."""
 
     word: str
     title: str
@@ -29,7 +29,7 @@ class Measure(NamedTuple):
     most: float = float("inf")
 
     def text(self, value: float | None) -> str:
-        """A value as people read it."""
+        """A value as text."""
         if value is None:
             return "-"
         digits = self.digits + 1 if self.digits == 1 and value < 10 else self.digits
@@ -62,12 +62,12 @@ MEASURES: Final = {
     "load_max": Measure("load", "datagrams at the busiest host", lambda run: float(run.load_max), 0),
 }
 """The figures that are compared, by the names that they have in files."""
-# The columns of two tables: all together fit neither a terminal nor a page.
+# Two tables, as one with all columns fits neither a terminal nor a page.
 COST, REST = tuple(MEASURES)[:5], tuple(MEASURES)[5:]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One group: its runs and, for each figure that they have, the values, their median and an interval."""
+    """One group: its runs and, for each figure, the values of the runs, their median and an interval."""
 
     name: str
     runs: tuple[str, ...]
@@ -82,7 +82,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a group differs from the one that it is held against. `shown` is None where so few runs could not show it."""
+    """Whether a group differs from the group `against`. `shown` is None if there are too few runs to show any difference."""
 
     figure: str
     group: str
@@ -103,7 +103,7 @@ class Leaders(NamedTuple):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said of the groups."""
+    """The figures of all groups, the tested differences, and notes for the reader."""
 
     by: str
     against: str
@@ -113,7 +113,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def methods(self) -> list[str]:
-        """How the intervals were made, in the order of first use."""
+        """The methods of the intervals, in the order of first use."""
         used = (found.method for group in self.groups for found in group.estimates.values())
         return [method for method in dict.fromkeys(used) if method]
 
@@ -135,7 +135,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(groups: Sequence[Group], by: str, against: str = "") -> Comparison:
-    """Compare groups, each with the one called `against`, by default the first."""
+    """Compare each group with the group called `against`, by default the first one."""
     names = [group.name for group in groups]
     if against and against not in names:
         raise ResultsError(f"there is no group {against!r}: choose from {', '.join(names)}")
@@ -165,7 +165,7 @@ def _compared(group: Group) -> Compared:
 
 
 def _differences(figure: str, chosen: Compared, others: Sequence[Compared]) -> Iterator[Difference]:
-    """Each of the others against the chosen group in one figure; Holm's correction is over these tests."""
+    """The tests of the chosen group against each other group in one figure, with Holm's correction over these tests."""
     pairs = [
         (group, chosen.values[figure], group.values[figure]) for group in others if figure in group.values.keys() & chosen.values
     ]
@@ -177,7 +177,7 @@ def _differences(figure: str, chosen: Compared, others: Sequence[Compared]) -> I
 
 
 def _notes(groups: Sequence[Group]) -> Iterator[str]:
-    """What a reader must know before comparing."""
+    """Reasons to read the comparison with care."""
     runs = [run for group in groups for run in group.runs]
     for what, several in (
         ("scenarios", {run.input.run.scenario for run in runs}),
@@ -199,7 +199,7 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def interval_text(measure: Measure, found: Estimate | None) -> str:
-    """An interval as people read it; nothing where there is none."""
+    """An interval as text; empty if there is none."""
     if found is None or found.low is None:
         return ""
     low, high = measure.text(found.low), measure.text(found.high)
@@ -207,13 +207,13 @@ def interval_text(measure: Measure, found: Estimate | None) -> str:
 
 
 def interval_lines(found: Comparison) -> Iterator[str]:
-    """How intervals were made."""
+    """How the intervals were computed."""
     for method in found.methods:
         yield f"95 % confidence intervals by {method}: {METHODS[method]}."
 
 
 def method_lines(found: Comparison) -> Iterator[str]:
-    """How differences were tested; nothing where none could be."""
+    """How differences were tested; nothing if there were too few runs for any test."""
     if any(difference.shown is not None for difference in found.differences):
         yield (
             f"Each group is compared with {found.against} by the exact two-sided Mann-Whitney test (its normal approximation from "
@@ -223,7 +223,7 @@ def method_lines(found: Comparison) -> Iterator[str]:
 
 
 def difference_lines(found: Comparison) -> Iterator[str]:
-    """One sentence a figure: from whom the chosen group differs, and where that is not shown."""
+    """A line for each figure: which groups differ, and for which groups no difference is shown."""
     if found.differences and all(difference.shown is None for difference in found.differences):
         yield "There are too few runs to show a difference: repeat each run six times or more, with --repeat 6."
         return
@@ -234,19 +234,17 @@ def difference_lines(found: Comparison) -> Iterator[str]:
 
 
 def difference_text(told: Sequence[Difference]) -> str:
-    """What is shown, what is not, and what so few runs could not show, each with its p-values."""
+    """The groups that differ, those that are not shown to, and those with too few runs, each with its p-value."""
     parts = {
         "differs": [difference for difference in told if difference.shown],
         "no difference shown": [difference for difference in told if difference.shown is False],
         "too few runs to show a difference": [difference for difference in told if difference.shown is None],
     }
-    return "; ".join(f"{word}: {', '.join(map(_p_text, some))}" for word, some in parts.items() if some)
-
-
-def _p_text(difference: Difference) -> str:
-    return f"{difference.group} (p {p_text(difference.p_holm)})"
+    return "; ".join(
+        f"{word}: {', '.join(f'{one.group} (p {p_text(one.p_holm)})' for one in some)}" for word, some in parts.items() if some
+    )
 
 
 def p_text(p: float) -> str:
-    """A p-value as people read it."""
+    """A p-value as text, with its relation sign."""
     return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"

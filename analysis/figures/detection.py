@@ -1,7 +1,8 @@
 """How good a failure detector was: how long it took to notice crashes, and how often and for how long it was wrong.
 
-A protocol that has a detector logs `suspect` and `trust`. What is true is known from the injected faults. A suspicion is wrong if the host
-runs and is connected with the one that suspects it; that of a host that is paused or cut off is not wrong, as nobody could tell.
+A protocol with a detector logs `suspect` and `trust`; the injected faults tell which hosts were really down. A suspicion is wrong if the
+suspected host runs and is connected with the host that suspects it. Suspecting a paused or disconnected host is not wrong, since it looks
+the same as a crashed one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ _NS_PER_MS = 1e6
 
 
 class Noticed(msgspec.Struct, frozen=True):
-    """A crash, and after how long each of the other hosts that noticed it did; who suspected the host before it crashed is not there."""
+    """A crash, and the time until each other host suspected the crashed host. Hosts that suspected it before the crash are left out."""
 
     host: str
     at_ns: int
@@ -27,19 +28,19 @@ class Noticed(msgspec.Struct, frozen=True):
 
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a run in which somebody was suspected."""
+    """The figures of a run in which some host was suspected."""
 
     crashes: tuple[Noticed, ...]
     detection_ms_p50: float | None = None
-    """The median over all crashes and all hosts that noticed them; nothing where none was noticed."""
+    """The median over all crashes and all hosts that noticed them; None if no crash was noticed."""
     detection_ms_max: float | None = None
     false_suspicions: int
     wrongly_suspected_ms: float
-    """The time for which a host that ran and was connected was suspected, added up over all pairs of hosts."""
+    """The time during which suspicions were wrong, summed over all pairs of hosts."""
 
 
 def detection(history: History, faults: Iterable[FaultRecord], connectivity: Connectivity) -> Detection | None:
-    """Hold the suspicions of a run against its faults; nothing if nobody was ever suspected."""
+    """Compare the suspicions of a run with its faults; None if no host was ever suspected."""
     spans = list(suspicion_spans(history))
     if not spans:
         return None
@@ -56,7 +57,7 @@ def detection(history: History, faults: Iterable[FaultRecord], connectivity: Con
 
 
 def _crashes(faults: Iterable[FaultRecord], ended_ns: int) -> Iterator[tuple[FaultRecord, tuple[int, int]]]:
-    """Every crash of a host that was up, and from when until when it was down."""
+    """Every crash of a running host, and the interval during which the host was down."""
     of_hosts: dict[str, list[FaultRecord]] = {}
     for fault in sorted(faults, key=moment):
         if fault.fault in {"crash", "restart"}:
@@ -83,7 +84,7 @@ def _is_wrong(span: SuspicionSpan, connectivity: Connectivity) -> bool:
 
 
 def _wrong_ns(span: SuspicionSpan, connectivity: Connectivity) -> int:
-    """For how long a suspicion was wrong."""
+    """How long a suspicion was wrong."""
     overlaps = (
         min(end_ns, span.end_ns) - max(start_ns, span.start_ns)
         for start_ns, end_ns in connectivity.together(span.host, span.suspect)

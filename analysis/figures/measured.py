@@ -1,4 +1,4 @@
-"""The runs of a scenario as its claims look at them: figures, network, faults, and questions to the tables and event logs."""
+"""The runs of a scenario as its claims use them: figures, network, faults, and queries on the tables and event logs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class MissingRun(LookupError):
 
 
 class Cycle(NamedTuple):
-    """Hosts each of which is the parent of the next, and from when until when."""
+    """A cycle of parents: its hosts, and the interval during which it existed."""
 
     hosts: tuple[str, ...]
     since_s: float
@@ -43,12 +43,12 @@ class MeasuredRun:
 
     @property
     def label(self) -> str:
-        """What tells it from the other runs of the scenario."""
+        """The name that distinguishes this run from the other runs of the scenario."""
         return self.summary.label
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """The directory of the run."""
         return self.input.directory
 
     @property
@@ -75,20 +75,20 @@ class MeasuredRun:
         return (at_ns - self.history.broadcasts[0].at_ns) / 1e9
 
     def at_ns(self, at_s: float) -> int:
-        """The other way round."""
+        """Seconds since the first broadcast as a time of a log or a table."""
         return self.history.broadcasts[0].at_ns + round(at_s * 1e9)
 
     def faults(self, *names: str) -> list[tuple[float, FaultRecord]]:
-        """The faults of these names, or all, that were injected, each with the time from which it was in force."""
+        """The injected faults with these names, by default all, each with the time at which it came into force."""
         chosen = (fault for fault in self.input.faults if not names or fault.fault in names)
         return sorted(((self.at_s(fault.applied_ns), fault) for fault in chosen), key=lambda item: item[0])
 
     def sent_since(self, since_s: float) -> frozenset[MessageId]:
-        """The messages that were broadcast at this time or later."""
+        """The messages broadcast at this time or later."""
         return frozenset(broadcast.message for broadcast in self.history.broadcasts if self.at_s(broadcast.at_ns) >= since_s)
 
     def delivered(self, until_s: float = float("inf")) -> dict[str, frozenset[MessageId]]:
-        """What each host had delivered by this time."""
+        """The messages that each host had delivered by this time."""
         found: dict[str, set[MessageId]] = {host: set() for host in self.network.hosts}
         for delivery in self.history.deliveries:
             if self.at_s(delivery.at_ns) <= until_s:
@@ -104,7 +104,7 @@ class MeasuredRun:
         return packets
 
     def expensive_between(self, since_s: float, until_s: float) -> Counter[str]:
-        """All host-to-host packets that crossed an expensive link in this time, by purpose."""
+        """All host-to-host packets that first crossed an expensive link in this interval, by purpose."""
         packets = self.table("packets").select(["sender", "packet", "purpose", "expensive", "at_ns"])
         crossed = packets.filter(pc.and_(packets["expensive"], packets["packet"].is_valid()))
         first = crossed.group_by(["sender", "packet"]).aggregate([("at_ns", "min"), ("purpose", "min")])
@@ -114,19 +114,19 @@ class MeasuredRun:
         return Counter(first.filter(there)["purpose_min"].to_pylist())
 
     def packets_for(self, purpose: str) -> int:
-        """All host-to-host packets for a purpose, whatever links they crossed."""
+        """The number of host-to-host packets for a purpose, on any links."""
         packets = self.table("packets").select(["sender", "packet", "purpose"])
         return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
 
     def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
-        """The hosts to which `sender` sent a packet about a message that was seen on its way."""
+        """The hosts to which `sender` sent a packet about a message, as far as a capture shows the packet."""
         packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])
         about = pc.and_(pc.equal(packets["origin"], message[0]), pc.equal(packets["sequence"], message[1]))
         found = set(packets.filter(pc.and_(about, pc.equal(packets["sender"], sender)))["destination"].to_pylist())
         return tuple(host for host in self.network.hosts if host in found)
 
     def finding(self, guarantee: Guarantee) -> Finding:
-        """Whether the run kept a guarantee, promised or not."""
+        """Whether the run kept a guarantee, even one that its protocol does not promise."""
         return CHECKS[guarantee](self.history, self.input.run.promise, connectivity_of(self.input))
 
     @property
@@ -135,16 +135,16 @@ class MeasuredRun:
         return self.at_s(self.history.broadcasts[-1].at_ns)
 
     def highest(self, host: str, at_s: float) -> int:
-        """The highest sequence number of the source that a host had delivered by then."""
+        """The highest sequence number of the source that a host had delivered by this time."""
         return max((sequence for origin, sequence in self.delivered(at_s)[host] if origin == self.source), default=0)
 
     def tree(self, at_s: float = float("inf")) -> State:
-        """The tree of the source at this time, or at the end: the clusters that there were, and everybody's parent."""
+        """The tree of the source at this time, by default at the end: the clusters, and the parent of every host."""
         at_ns = self.history.ended_ns if at_s == float("inf") else self.at_ns(at_s)
         return state_at(self.network, self.input.faults, self.history, self.source, at_ns)
 
     def tree_problems(self, at_s: float = float("inf")) -> tuple[str, ...]:
-        """Why the parent graph of the source did not induce a cluster tree then, or at the end; nothing if it did."""
+        """Why the parent graph of the source was no cluster tree at this time, by default at the end; empty if it was one."""
         tree = self.tree(at_s)
         return cluster_tree_problems(tree.parents, tree.clusters, self.source)
 
@@ -153,7 +153,7 @@ class MeasuredRun:
         return reformations(self.network, self.input.faults, self.history, self.source)
 
     def cycles(self) -> list[Cycle]:
-        """The circles of parents among hosts that were connected with the source, each with the time that it stood."""
+        """The cycles of parents among hosts that were connected with the source, each with the interval in which it existed."""
         found: list[Cycle] = []
         standing: dict[frozenset[str], float] = {}
         for state in states(self.network, self.input.faults, self.history, self.source):
@@ -167,7 +167,7 @@ class MeasuredRun:
 
 
 class Runs:
-    """The runs of a scenario by label. It remembers which were looked at: what they say is worth no more than their books."""
+    """The runs of a scenario by label. `used` remembers the runs that claims looked at, since a claim is only as sound as their books."""
 
     def __init__(self, runs: Sequence[MeasuredRun]) -> None:
         self._runs = {run.label: run for run in runs}
@@ -175,7 +175,7 @@ class Runs:
 
     def __getitem__(self, label: str) -> MeasuredRun:
         if label not in self._runs:
-            raise MissingRun(f"this is about the run {label!r}, which was not made")
+            raise MissingRun(f"the claim is about the run {label!r}, which was not made")
         return self.used.setdefault(label, self._runs[label])
 
     def __iter__(self) -> Iterator[MeasuredRun]:

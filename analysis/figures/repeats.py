@@ -1,4 +1,4 @@
-"""Runs in groups of repeats: those that differ in nothing but the seed. What tells the groups apart gives them their names."""
+"""Groups of repeats: runs that differ in nothing but the seed. Groups are named after the settings in which they differ."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from runfiles.decoding import decode
 from runfiles.errors import ResultsError
 
 NOT_SET: Final = "not set"
-# What is said of the machine, and of the run itself, makes no other experiment.
+# Facts about the machine and the seed: runs that differ in these alone are repeats of one experiment.
 _NOT_ASKED: Final = frozenset(("seed", "datapath", "shaping"))
-# What names a group best comes first; these need no word before them.
+# Facts whose value is a name by itself, without the key in front of it; those that name a group best come first.
 _SPEAK_FOR_THEMSELVES: Final = ("label", "protocol", "scenario", "engine", "network")
 _SIZE: Final = frozenset(("network", "hosts", "clusters"))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Repeats of one experiment. `line` is the same for groups that differ in the size of the network alone."""
+    """Repeats of one experiment. Groups that differ in the size of the network alone have the same `line`."""
 
     name: str
     runs: tuple[MeasuredRun, ...]
@@ -32,17 +32,17 @@ class Group:
 
     @property
     def summaries(self) -> list[Summary]:
-        """The figures of each repeat."""
+        """The summary of each repeat."""
         return [run.summary for run in self.runs]
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many hosts, in how many clusters."""
+        """The number of hosts and the number of clusters."""
         return len(self.runs[0].network.hosts), len(self.runs[0].network.clusters)
 
 
 def grouped(runs: Sequence[MeasuredRun], by: str = "label") -> list[Group]:
-    """The runs by what they have at `by`, and beyond that by whatever else was asked differently: only repeats are put together."""
+    """Group runs by their value of `by` and by everything else that was set differently, so that a group holds repeats only."""
     told = [facets(run) for run in runs]
     _check_key(by, told)
     values = [_value(facts, by) for facts in told]
@@ -63,7 +63,7 @@ def grouped(runs: Sequence[MeasuredRun], by: str = "label") -> list[Group]:
 
 
 def facets(run: MeasuredRun) -> dict[str, str]:
-    """Everything that a run can be grouped by, as text. Parameters have the names that `--set` gives them."""
+    """Everything by which a run can be grouped, as text. Parameters are named as in `--set`."""
     record, network = run.input.run, run.network
     asked = _asked(run.directory)
     return {
@@ -74,7 +74,7 @@ def facets(run: MeasuredRun) -> dict[str, str]:
         "clusters": str(len(network.clusters)),
         "engine": record.engine,
         "pack_ms": "off" if record.pack_ms is None else f"{record.pack_ms:g}",
-        # A setting may have the name of a fact: the hosts of a grid are those of each switch.
+        # A setting may have the name of another fact: the setting `hosts` of a grid counts the hosts of each switch.
         **{key: str(value) for key, value in record.settings.items() if key not in {"hosts", "clusters"}},
         **{f"{record.protocol}.{key}": _text(value) for key, value in record.parameters.items()},
         **{key: _text(value) for key, value in asked.get("workload", {}).items()},
@@ -87,13 +87,13 @@ def facets(run: MeasuredRun) -> dict[str, str]:
 
 
 def differing(told: Iterable[Mapping[str, str]]) -> list[str]:
-    """The keys at which not all are the same."""
+    """The keys whose values are not all the same."""
     every = list(told)
     return [key for key in _keys(every) if len({facts.get(key) for facts in every}) > 1]
 
 
 def _asked(directory: Path) -> dict[str, Any]:
-    """What was asked of a run; runs of old did not write it down."""
+    """The `scenario.json` of a run; empty for old runs, which have none."""
     try:
         asked = decode((directory / "scenario.json").read_bytes(), dict[str, Any])
     except (OSError, msgspec.MsgspecError):
@@ -112,7 +112,7 @@ def _identity(run: MeasuredRun, facts: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 def _repeats(runs: list[MeasuredRun]) -> list[MeasuredRun]:
-    """The runs by their seeds. A copy is no repeat, and in virtual time the same seed gives the same run."""
+    """The runs in the order of their seeds, without copies. Simulated runs with the same seed are the same run."""
     kept: dict[Any, MeasuredRun] = {}
     for run in sorted(runs, key=lambda run: run.summary.seed):
         made = run.input.run
@@ -129,13 +129,13 @@ def _check_key(by: str, told: Sequence[Mapping[str, str]]) -> None:
         several = differing(told)
         same = [key for key in _keys(told) if key not in several]
         raise ResultsError(
-            f"no run says anything of {by!r}: these runs differ in {', '.join(several) or 'nothing'}; "
-            f"the same for all are {', '.join(same)}"
+            f"no run has a value for {by!r}: these runs differ in {', '.join(several) or 'nothing'}; "
+            f"the same for all runs are {', '.join(same)}"
         )
 
 
 def _value(facts: Mapping[str, str], key: str) -> str:
-    """What a run has at a key; a parameter of its protocol may be named without the protocol."""
+    """The value of a run at a key; a parameter of the run's protocol may be named without the protocol."""
     return facts.get(key, facts.get(f"{facts['protocol']}.{key}", NOT_SET))
 
 
@@ -146,7 +146,7 @@ def _called(key: str, value: str) -> str:
 
 
 def _names(by: str, groups: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
-    """A name for each group: its value, and as many other facts as it takes to tell it from the others of the same value."""
+    """A name for each group: its value of `by`, and as many other facts as distinguish it from groups with the same value."""
     names = [_called(by, value) for value, _ in groups]
     differ = {name: differing(facts for other, (_, facts) in zip(names, groups, strict=True) if other == name) for name in names}
     chosen: dict[str, list[str]] = {}
@@ -160,7 +160,7 @@ def _names(by: str, groups: Sequence[tuple[str, Mapping[str, str]]]) -> list[str
         ", ".join([name, *(_called(key, facts.get(key, NOT_SET)) for key in chosen[name])])
         for name, (_, facts) in zip(names, groups, strict=True)
     ]
-    # What no fact tells apart, such as other faults at other times, is numbered.
+    # Groups that no fact distinguishes, for example by the times of their faults, are numbered.
     numbers = {name: count(1) for name in long}
     return [f"{name} ({next(numbers[name])})" if long.count(name) > 1 else name for name in long]
 
@@ -170,7 +170,7 @@ def _distinct(told: Sequence[Mapping[str, str]], keys: Sequence[str]) -> int:
 
 
 def _lines(by: str, told: Sequence[Mapping[str, str]]) -> list[str]:
-    """What groups have in common that differ in size alone: their protocol, and all in which it differs at the same size."""
+    """A name for each line of groups that differ in size alone: the protocol, and the facts that differ among groups of equal size."""
     alike: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
     for facts in told:
         alike.setdefault((facts["protocol"], facts["hosts"], facts["clusters"]), []).append(facts)
@@ -180,6 +180,6 @@ def _lines(by: str, told: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _number(text: str) -> float | None:
-    """The number that a value begins with."""
+    """The number at the start of a value; zero for `off` and values that are not set; None for other text."""
     found = re.match(r"-?\d+(\.\d+)?", text)
     return float(found[0]) if found else 0.0 if text in {"off", NOT_SET} else None

@@ -1,7 +1,7 @@
-"""Small, exact statistics over repeats of a run: an interval for what is typical, and whether two groups of runs differ.
+"""Exact statistics over repeats of a run: a confidence interval of the median, and a test whether two groups of runs differ.
 
-Nothing here supposes how a figure is distributed, with one exception that is named where it is used: of two to five repeats, no interval
-between their own values covers the median with 95 %, so the t-interval stands in, which supposes a normal distribution.
+No distribution of the values is assumed, with one exception: two to five repeats are too few for an interval between two of the values
+that covers the median with 95 %, so they get a t-interval, which assumes a normal distribution.
 """
 
 import math
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-# A confidence of 95 %: to miss once in so many times.
+# A confidence of 95 %: one interval in 20 may miss the median.
 _ONE_IN: Final = 20
 SIGNIFICANCE: Final = 0.05
 MOST_EXACT: Final = 120
@@ -27,7 +27,7 @@ METHODS: Final = {
     STUDENT: "the interval is the mean plus or minus t times the standard error, which assumes a normal distribution; two to five "
     "repeats are too few for an interval that does not",
 }
-"""How each kind of interval is made."""
+"""How each kind of interval is computed."""
 
 
 def quantiles(values: ArrayLike, shares: Sequence[float]) -> tuple[float, ...]:
@@ -39,7 +39,7 @@ def quantiles(values: ArrayLike, shares: Sequence[float]) -> tuple[float, ...]:
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The median of a figure over repeats, and a 95 % confidence interval made by `method`; of one run there is none."""
+    """The median of a figure over repeats, and a 95 % confidence interval made by `method`; a single run has no interval."""
 
     median: float
     low: float | None = None
@@ -48,20 +48,20 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 def estimate(values: Sequence[float], most: float = math.inf) -> Estimate:
-    """What the repeats say of a figure that is never below zero nor above `most`."""
+    """The median and interval of a figure that lies between zero and `most`."""
     if len(values) < 2:
         return Estimate(median(values))
     if rank := _rank(len(values)):
         ordered = sorted(values)
         return Estimate(median(values), ordered[rank - 1], ordered[-rank], EXACT)
     middle, reach = median(values), _T[len(values) - 2] * stdev(values) / math.sqrt(len(values))
-    # The mean of equal values may be a little off them.
+    # Rounding can put the mean of equal values slightly above or below them.
     low, high = min(middle, fmean(values) - reach), max(middle, fmean(values) + reach)
     return Estimate(middle, max(0.0, low), min(most, high), STUDENT)
 
 
 def _rank(count: int) -> int:
-    """The greatest r for which the r-th lowest and the r-th highest value enclose the median with 95 % or more; 0 if none does.
+    """The greatest r for which the r-th lowest and the r-th highest value enclose the median with 95 % or more; 0 if there is none.
 
     The median lies outside if fewer than r of the values fall on one side of it, each with probability a half.
     """
@@ -72,10 +72,10 @@ def _rank(count: int) -> int:
 
 
 def p_value(one: Sequence[float], other: Sequence[float]) -> float:
-    """The exact two-sided Mann-Whitney test: how often a random split of all values has ranks at least as uneven as this one.
+    """The exact two-sided Mann-Whitney test: the share of all splits of the values whose ranks are at least as uneven as these.
 
-    Equal values share their mean rank, and the distribution is that of these ranks, so ties do not make it inexact. The work grows with
-    the fourth power of the runs, so of `MOST_EXACT` or more the normal distribution stands in for that of the ranks, which it is then.
+    Equal values share their mean rank, and the distribution is that of these ranks, so the test is exact with ties too. The work grows
+    with the fourth power of the number of runs, so for `MOST_EXACT` runs or more the normal approximation is used.
     """
     ranks = _doubled_ranks([*one, *other])
     if len(ranks) >= MOST_EXACT:
@@ -92,7 +92,7 @@ def p_value(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _normal_p_value(ranks: Sequence[int], one: int) -> float:
-    """The same by the normal distribution with the mean and the variance of the sum of so many ranks drawn at random."""
+    """The p-value by the normal distribution that has the mean and variance of a sum of `one` ranks drawn at random."""
     count, spread = len(ranks), np.asarray(ranks).var()
     deviation = math.sqrt(one * (count - one) * spread / (count - 1))
     uneven = abs(sum(ranks[:one]) - one * (count + 1))
@@ -100,19 +100,19 @@ def _normal_p_value(ranks: Sequence[int], one: int) -> float:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value among all, so that the mean rank of equal ones is a whole number too."""
+    """Twice the rank of each value, so that the mean rank of equal values is a whole number too."""
     ordered = np.sort(np.asarray(values))
     below, up_to = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return [int(rank) for rank in below + up_to + 1]
 
 
 def least_p_value(one: int, other: int) -> float:
-    """The least that the test can give for groups of these sizes, when every value of one is above every value of the other."""
+    """The least p-value possible for groups of these sizes: every value of one group is above every value of the other."""
     return min(1.0, 2 / math.comb(one + other, one))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, raised by Holm's step-down method, so that all of them together err with 5 % at the most."""
+    """The p-values of several tests with Holm's correction, which bounds the probability of any false positive among them."""
     raised, highest = [0.0] * len(p_values), 0.0
     for step, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         highest = max(highest, min(1.0, (len(p_values) - step) * p_values[place]))

@@ -23,7 +23,7 @@ EVERY_HALF_PER_CENT: Final = tuple(step / 200 for step in range(201))
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Host-to-host packets that crossed at least one expensive link, per message broadcast; nothing where no message was."""
+    """Host-to-host packets that crossed at least one expensive link, per message broadcast; None if no message was broadcast."""
 
     expensive_packets_per_message: float | None
     expensive_data_packets_per_message: float | None
@@ -52,14 +52,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     scenario: str
     label: str
-    """What tells this run from the others of its scenario; the protocol's name where that is enough."""
+    """The name that distinguishes this run from the others of its scenario; the name of the protocol if that is enough."""
     protocol: str
     engine: str
     seed: int
     settings: dict[str, Any]
     parameters: dict[str, Any]
     pack_ms: float | None = None
-    """How messages to the same host shared datagrams: after a wait of so long at the most; None if not at all."""
+    """The longest time that a message waited to share a datagram with others to the same host; None without sharing."""
     network: str
     hosts: int
     clusters: int
@@ -67,16 +67,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost
     delay_ms: Delay
     delivered_share: float | None
-    """Of all pairs of a message and a host other than its origin, the share delivered."""
+    """The share delivered of all pairs of a message and a host other than its origin."""
     relative_reliability: float | None
-    """Of those that some protocol could have delivered on this network with these faults, the share delivered."""
+    """The share delivered of those pairs that some protocol could have delivered on this network with these faults."""
     load_max: int
     """Datagrams sent and received by the busiest host."""
     load_max_host: str
     messages_per_datagram: float | None = None
-    """Protocol messages in a datagram, on average; nothing where nothing was sent, or where they were not counted."""
+    """The mean number of protocol messages in a datagram; None if nothing was sent or messages were not counted."""
     detector: Detection | None = None
-    """How quick and how right the failure detector was; nothing where nobody was suspected."""
+    """The speed and accuracy of the failure detector; None if no host was suspected."""
     balanced: bool
     differences: tuple[str, ...]
     verdict: Verdict
@@ -105,7 +105,8 @@ def summarise(
     """
     connectivity = connectivity_of(run)
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
-    load, busiest = max((_load(run, host), host) for host in run.network.hosts)
+    counters = {host: run.counters.get(host, {}) for host in run.network.hosts}
+    load, busiest = max((counted.get("sent", 0) + counted.get("received", 0), host) for host, counted in counters.items())
     pairs = history.messages * (len(run.network.hosts) - 1)
     return Summary(
         scenario=run.run.scenario,
@@ -158,11 +159,6 @@ def _delay(deliveries: pa.Table) -> Delay:
     return Delay(p50=p50, p99=p99, last_p50=last_p50, quantiles=quantiles(deliveries["delay_ms"], EVERY_HALF_PER_CENT))
 
 
-def _load(run: RunInput, host: str) -> int:
-    counters = run.counters.get(host, {})
-    return counters.get("sent", 0) + counters.get("received", 0)
-
-
 def _messages_per_datagram(run: RunInput) -> float | None:
     counted = [counters for counters in run.counters.values() if "messages" in counters]
     sent = sum(counters["sent"] for counters in counted)
@@ -181,7 +177,7 @@ def read_summary(directory: Path) -> Summary:
 
 
 def described(summaries: Sequence[Summary]) -> str:
-    """The scenario of several runs and its network, or how many networks there are."""
+    """The scenario of runs and the size of their network, or the number of networks if there are several."""
     first, networks = summaries[0], {summary.network for summary in summaries}
     where = f"{first.hosts} hosts in {first.clusters} clusters" if len(networks) == 1 else f"{len(networks)} networks"
     return f"{first.scenario}: {where}"

@@ -1,4 +1,4 @@
-"""The tree of a run in figures: who led which cluster at an instant, and how long the tree took to form again."""
+"""The tree of a run in figures: the leaders of clusters at an instant, and how long the tree took to form again."""
 
 from collections.abc import Sequence
 
@@ -23,16 +23,16 @@ from runfiles.reading import RunInput
 
 
 class LedCluster(msgspec.Struct, frozen=True):
-    """A cluster at an instant: those who lead it and the other hosts, each with its parent."""
+    """A cluster at an instant: its leaders and its other members, each with its parent."""
 
     leaders: dict[str, str]
     members: dict[str, str]
     connected: bool
-    """Whether it is connected with the source, and so can be in its tree."""
+    """Whether the cluster is connected with the source, and so can be in the tree of the source."""
 
 
 class TreeThen(msgspec.Struct, frozen=True):
-    """The tree at an instant, and what keeps it from being a tree of clusters."""
+    """The tree at an instant, and the reasons why it is no tree of clusters."""
 
     at_ns: int
     at_s: float
@@ -46,14 +46,14 @@ class TreeReport(msgspec.Struct, frozen=True):
 
     source: str
     others: tuple[str, ...]
-    """Sources that have trees too."""
+    """The other sources that have trees."""
     trees: tuple[TreeThen, ...]
     reformations: tuple[Reformation, ...]
     leader_changes: tuple[LeaderChange, ...]
 
 
 def report(run: RunInput, history: History, source: str = "", times_ms: Sequence[float] = ()) -> TreeReport:
-    """Look at the tree of a source, by default the first, at times since the first broadcast, by default at the end."""
+    """The tree of a source, by default the first one, at some times since the first broadcast, by default at the end."""
     known = sources(history)
     if not known:
         raise ResultsError(f"{run.directory} has no tree: no host of {run.run.protocol} ever had a parent")

@@ -89,7 +89,7 @@ def test_groups_by_a_parameter_with_or_without_its_protocol(run):
 
 
 def test_a_key_that_no_run_has_is_answered_with_those_that_there_are(run):
-    with pytest.raises(ResultsError, match=r"no run says anything of 'lose': these runs differ in loss, seed; .*protocol"):
+    with pytest.raises(ResultsError, match=r"no run has a value for 'lose': these runs differ in loss, seed; .*protocol"):
         grouped([run(settings={"loss": "5%"}), run(settings={"loss": "1%"}, seed=2)], "lose")
 
 

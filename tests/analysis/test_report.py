@@ -171,7 +171,7 @@ def test_the_page_needs_nothing_else_and_its_links_lead_to_files(page, out):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--by", "colour"], "no run says anything of 'colour'"),
+        (["--by", "colour"], "no run has a value for 'colour'"),
         (["--against", "nobody"], "there is no group 'nobody'"),
         (["--message", "h1"], "'h1' is no message: write its origin and its number, such as h1:5"),
         (["--message", "h1:9"], "no run has a message h1:9"),

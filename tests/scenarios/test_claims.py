@@ -91,7 +91,7 @@ def test_claims_on_a_run_that_was_not_made_are_unknown():
 
     first, second = evaluate(claims, [run()])
     assert first == YES
-    assert (second.holds, second.figure) == (None, "this is about the run 'cluster-tree', which was not made")
+    assert (second.holds, second.figure) == (None, "the claim is about the run 'cluster-tree', which was not made")
 
 
 @pytest.mark.parametrize(
