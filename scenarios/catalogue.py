@@ -25,7 +25,7 @@ from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep,
 from scenarios.groups import GroupError, read_groups
 from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
-from topologies.properties import PROPERTIES
+from topologies.properties import PROPERTIES, number, signed_whole
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
@@ -191,20 +191,6 @@ def _reader(hint: Any) -> Callable[[str], Any]:
     return reader
 
 
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-
-
-_PLAIN: dict[Any, Callable[[str], Any]] = {int: _whole, float: _number, Arrivals: str}
+_PLAIN: dict[Any, Callable[[str], Any]] = {int: signed_whole, float: number, Arrivals: str}
 STREAM_KEYS: dict[str, Callable[[str], Any]] = {"sources": str, "groups": str}
 WORKLOAD_KEYS = {name: _reader(hint) for name, hint in typing.get_type_hints(Workload, include_extras=True).items()}

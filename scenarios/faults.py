@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from topologies import Link, Network, NetworkError
+from topologies import Link, Network, NetworkError, units
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=units.LONGEST_MS)]
+Nth = Annotated[int, msgspec.Meta(ge=1, le=units.MOST_MESSAGES)]
 
 
 class FaultError(ValueError):
@@ -33,7 +34,7 @@ class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     host: str = ""
     origin: str = ""
     sequence: int = 0
-    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    nth: Nth = 1
     after_ms: Milliseconds = 0.0
 
     def fits(self, host: str, event: str, origin: str, sequence: int) -> bool:
@@ -77,11 +78,11 @@ class LinkChange(Fault, frozen=True, kw_only=True, tag="link-change"):
 
     link: str
     towards: str = ""
-    bandwidth_mbit: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    bandwidth_mbit: Annotated[float, msgspec.Meta(ge=units.SLOWEST_MBIT, le=units.FASTEST_MBIT)] | None = None
     delay_ms: Milliseconds | None = None
     jitter_ms: Milliseconds | None = None
     loss: Share | None = None
-    burst: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    burst: Annotated[float, msgspec.Meta(ge=1, le=units.LONGEST_BURST)] | None = None
     duplicate: Share | None = None
     reorder: Share | None = None
 
@@ -98,7 +99,7 @@ class Flap(Fault, frozen=True, kw_only=True, tag="flap"):
     """A link goes down and comes up again, several times."""
 
     link: str
-    times: Annotated[int, msgspec.Meta(ge=1)] = 3
+    times: Annotated[int, msgspec.Meta(ge=1, le=units.MOST_TIMES)] = 3
     down_ms: Milliseconds = 200.0
     up_ms: Milliseconds = 200.0
 
@@ -164,7 +165,7 @@ class Clock(Fault, frozen=True, kw_only=True, tag="clock"):
     """A host's clock is off by `offset_ms`, and runs fast by `drift_ppm` from now on."""
 
     host: str
-    offset_ms: float = 0.0
+    offset_ms: Annotated[float, msgspec.Meta(ge=-units.LONGEST_MS, le=units.LONGEST_MS)] = 0.0
     drift_ppm: Annotated[float, msgspec.Meta(gt=-500_000, lt=1_000_000)] = 0.0
 
 
@@ -173,7 +174,7 @@ class DropMessage(Fault, frozen=True, kw_only=True, tag="drop-message"):
 
     host: str
     kind: str
-    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    nth: Nth = 1
 
 
 class DuplicateMessage(Fault, frozen=True, kw_only=True, tag="duplicate-message"):
@@ -181,7 +182,7 @@ class DuplicateMessage(Fault, frozen=True, kw_only=True, tag="duplicate-message"
 
     host: str
     kind: str
-    nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    nth: Nth = 1
 
 
 AnyFault = (
@@ -288,6 +289,8 @@ def _check_values(fault: Fault) -> None:
     except msgspec.ValidationError as error:
         name, problem = place_and_problem(error)
         raise FaultError(f"{_described(fault)}: {f'{name}: ' if name else ''}{problem}") from None
+    if isinstance(fault, Flap) and fault.times * (fault.down_ms + fault.up_ms) > units.LONGEST_MS:
+        raise FaultError(f"{_described(fault)}: it would go on for more than {units.LONGEST_MS / 1000:,.0f} s")
 
 
 def place_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle; and how a run keeps it."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,9 @@ Share = Annotated[float, units.share]
 
 # A datagram carries 1,436 bytes besides its header; the rest is left to the fields of protocols.
 LARGEST_MESSAGE = 1200
+# Ten times as many broadcasts a second as any host can make.
+SHORTEST_INTERVAL_MS = 0.01
+MOST_AT_ONCE = 10_000
 
 
 Arrivals = Literal["steady", "poisson", "poisson-per-host"]
@@ -61,14 +63,24 @@ class Workload:
     """Broadcasts that a source makes at the same moment. The gap after them is as many intervals long."""
 
     def __post_init__(self) -> None:
-        if self.messages < 1:
-            raise ScenarioError(f"messages={self.messages}: there must be at least one")
-        if self.interval <= 0:
-            raise ScenarioError("interval must be above zero")
+        if not 1 <= self.messages <= units.MOST_MESSAGES:
+            raise ScenarioError(f"messages={self.messages}: there must be at least one, and at most {units.MOST_MESSAGES:,}")
+        if not SHORTEST_INTERVAL_MS <= self.interval <= units.LONGEST_MS:
+            bounds = f"{units.format_time(SHORTEST_INTERVAL_MS)} and {units.format_time(units.LONGEST_MS)}"
+            raise ScenarioError(f"interval must be above zero: between {bounds}, not {self.interval:g} ms")
+        if self.messages * self.interval > units.LONGEST_MS:
+            raise ScenarioError(
+                f"{self.messages:,} messages every {self.interval:g} ms take longer than {units.LONGEST_MS / 1000:,.0f} s: "
+                "ask for fewer, or for a shorter interval"
+            )
+        if not units.is_time(self.settle):
+            raise ScenarioError(f"settle must be zero, or up to {units.format_time(units.LONGEST_MS)}, not {self.settle:g} ms")
         if self.arrivals not in get_args(Arrivals):
             raise ScenarioError(f"arrivals={self.arrivals}: choose from {', '.join(get_args(Arrivals))}")
-        if self.at_once < 1:
-            raise ScenarioError(f"at_once={self.at_once}: there must be at least one broadcast at a time")
+        if not 1 <= self.at_once <= MOST_AT_ONCE:
+            raise ScenarioError(
+                f"at_once={self.at_once}: there must be at least one broadcast at a time, and at most {MOST_AT_ONCE:,}"
+            )
         _check_payload(self.payload)
 
 
@@ -84,8 +96,10 @@ class Broadcast:
     """The name of a group, or the hosts that this message is for."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.at_ms < math.inf:
-            raise ScenarioError(f"a broadcast of {self.source} at {self.at_ms:g} ms: give the milliseconds since the start")
+        if not 0 <= self.at_ms <= units.LONGEST_MS:
+            raise ScenarioError(
+                f"a broadcast of {self.source} at {self.at_ms:g} ms: give the milliseconds since the start, up to {units.LONGEST_MS:,.0f}"
+            )
         _check_payload(self.payload)
 
 

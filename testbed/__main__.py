@@ -20,9 +20,14 @@ from testbed.ownership import settle
 from testbed.status import UNKNOWN
 from testbed.terminal import errors, on_end
 from topologies import NetworkError
+from topologies.properties import whole
 from topologies.units import time_ms
 
 INTERRUPTED = 130
+# Of repeats and schedules.
+_MOST = 1_000_000
+_MOST_JOBS = 1000
+_SHORTEST_WAIT_MS = 10.0
 _Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no other name for it
 _EPILOG = "Exit status: 0 every promise and claim holds, 1 one does not, 2 unknown or could not run, 130 interrupted."
 _PACK = (
@@ -166,7 +171,7 @@ def _add_live(verbs: _Verbs) -> None:
     status = verbs.add_parser("status", help="show the networks that are up")
     status.set_defaults(call=_later("commands.remote.status"))
     watch = verbs.add_parser("watch", help="a live view of a network that is up, until it ends or Ctrl-C")
-    watch.add_argument("--every", type=_time_ms, default=1000.0, metavar="TIME", help="how often (default 1s)")
+    watch.add_argument("--every", type=_some_time_ms, default=1000.0, metavar="TIME", help="how often (default 1s)")
     watch.set_defaults(call=_later("commands.remote.watch"))
     for verb in (fault, status, watch):
         verb.add_argument("--name", default="", help="which network, if several are up")
@@ -194,9 +199,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     for verb in (verbs.choices["sweep"], campaign):
-        verb.add_argument(
-            "--jobs", type=_positive, metavar="J", help="how many simulations at a time (default: one for each core)"
-        )
+        verb.add_argument("--jobs", type=_jobs, metavar="J", help="how many simulations at a time (default: one for each core)")
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
     campaign.set_defaults(call=_later("commands.campaign.campaign"))
 
@@ -257,9 +260,22 @@ def _later(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    try:
+        number = whole(text)
+    except ValueError:
+        number = 0
+    if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
+    if number > _MOST:
+        raise argparse.ArgumentTypeError(f"{text} is too many: at most {_MOST:,}")
+    return number
+
+
+def _jobs(text: str) -> int:
+    jobs = _positive(text)
+    if jobs > _MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"{text} processes are too many: at most {_MOST_JOBS:,}")
+    return jobs
 
 
 def _pack_ms(text: str) -> float | None:
@@ -276,6 +292,12 @@ def _time_ms(text: str) -> float:
         return time_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _some_time_ms(text: str) -> float:
+    if _time_ms(text) < _SHORTEST_WAIT_MS:
+        raise argparse.ArgumentTypeError(f"{text!r} is too short: {_SHORTEST_WAIT_MS:g}ms is the least")
+    return _time_ms(text)
 
 
 def _spark_master(text: str) -> str:

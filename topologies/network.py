@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import IPv4Address
 
+from topologies import units
+
 # Open vSwitch numbers its OpenFlow ports from 1 to 65279.
 MOST_PORTS = 65279
 # A sender is two bytes on the wire, and 0 means "nobody".
@@ -230,20 +232,22 @@ def _end_problems(link: Link, known: set[str]) -> Iterator[str]:
 def _property_problems(link: Link) -> Iterator[str]:
     if link.cost not in tuple(Cost):
         yield f"link {link.name}: cost must be {' or '.join(Cost)}, not {link.cost!r}"
-    if link.bandwidth_mbit is not None and not 0 < link.bandwidth_mbit < math.inf:
-        yield f"link {link.name}: bandwidth must be a number above zero, not {link.bandwidth_mbit} Mbit/s"
+    if link.bandwidth_mbit is not None and not units.is_bandwidth(link.bandwidth_mbit):
+        bounds = f"{units.SLOWEST_MBIT:g} and {units.FASTEST_MBIT:g} Mbit/s"
+        yield f"link {link.name}: bandwidth must be between {bounds}, not {link.bandwidth_mbit} Mbit/s"
     for quantity, value in (("delay", link.delay_ms), ("jitter", link.jitter_ms)):
-        if not 0 <= value < math.inf:
-            yield f"link {link.name}: {quantity} must be zero or more, not {value} ms"
+        if not units.is_time(value):
+            bounds = f"{units.SHORTEST_MS:g} and {units.LONGEST_MS:g} ms"
+            yield f"link {link.name}: {quantity} must be zero, or between {bounds}, not {value} ms"
     if link.jitter_ms > link.delay_ms:
         yield f"link {link.name}: jitter of {link.jitter_ms} ms is more than the delay of {link.delay_ms} ms"
     for quantity, value in (("loss", link.loss), ("duplicate", link.duplicate), ("reorder", link.reorder)):
-        if not 0 <= value <= 1:
-            yield f"link {link.name}: {quantity} must be between 0 and 1, not {value}"
-    if not 1 <= link.burst < math.inf:
-        yield f"link {link.name}: burst must be one packet or more, not {link.burst}"
-    if link.queue_packets is not None and link.queue_packets < 1:
-        yield f"link {link.name}: a queue holds at least one packet, not {link.queue_packets}"
+        if not units.is_share(value):
+            yield f"link {link.name}: {quantity} must be zero, or between {units.SMALLEST_SHARE:g} and 1, not {value}"
+    if not 1 <= link.burst <= units.LONGEST_BURST:
+        yield f"link {link.name}: burst must be between 1 and {units.LONGEST_BURST:,.0f} packets, not {link.burst}"
+    if link.queue_packets is not None and not 1 <= link.queue_packets <= units.LONGEST_QUEUE:
+        yield f"link {link.name}: a queue holds between 1 and {units.LONGEST_QUEUE:,} packets, not {link.queue_packets}"
 
 
 def _shape_problems(network: Network) -> Iterator[str]:

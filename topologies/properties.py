@@ -5,9 +5,11 @@ Files and the command line share this one table, so `delay=20ms` after a builder
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from topologies import units
+
+N = TypeVar("N", int, float)
 
 
 class Expensive(TypedDict, total=False):
@@ -36,15 +38,27 @@ def whole(text: str) -> int:
     """A whole number from text such as `100`."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is not a whole number")
-    return int(text)
+    return _bounded(int, text, "a whole number")
 
 
 def number(text: str) -> float:
     """A number from text such as `2.5`."""
+    return _bounded(float, text, "a number")
+
+
+def signed_whole(text: str) -> int:
+    """A whole number from text such as `-100`."""
+    return _bounded(int, text, "a whole number")
+
+
+def _bounded(read: Callable[[str], N], text: str, what: str) -> N:
     try:
-        return float(text)
+        value = read(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
+        raise ValueError(f"{text[:40]!r} is not {what}") from None
+    if not abs(value) <= units.LARGEST_NUMBER:
+        raise ValueError(f"{text[:40]!r} is out of bounds: numbers go up to {units.LARGEST_NUMBER:,.0f}")
+    return value
 
 
 PROPERTIES = {

@@ -13,7 +13,7 @@ all.
 import abc
 from collections.abc import Mapping
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -63,6 +63,10 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     def trace(self, event: str, **details: object) -> None:
         """Record an event of the protocol's own in this host's event log."""
+
+
+Milliseconds = Annotated[float, msgspec.Meta(ge=0.1, le=1e8)]
+"""A time in the parameters of a protocol: no timer runs more often than ten times in a millisecond, or less often than once a day."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,9 +24,9 @@ import abc
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from hostagent.contract.core import Environment
+from hostagent.contract.core import Environment, Milliseconds
 from hostagent.contract.messages import Message, Purpose, SequenceNumber
-from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters, Milliseconds
+from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters
 
 
 class Heartbeat(Message, frozen=True):

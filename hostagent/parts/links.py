@@ -24,11 +24,9 @@ short again.
 import abc
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from hostagent.contract.core import Core, Environment, Parameters
+from hostagent.contract.core import Core, Environment, Milliseconds, Parameters
 from hostagent.contract.messages import Message, Payload, Purpose, SequenceNumber
 from hostagent.parts.delivery import DeliverOnce, StoredSets
 
@@ -38,8 +36,6 @@ WINDOW: Final = 16
 REPETITIONS: Final = 20
 # Waits are up to a tenth longer than they are said to be, so that hosts do not repeat together for ever.
 JITTER: Final = 1.1
-
-Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Letter(Message, frozen=True):

@@ -15,16 +15,12 @@ acknowledged is not stored; a restarted source asks everybody again, and those w
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-
-from hostagent.contract.core import Core, Environment, Parameters
+from hostagent.contract.core import Core, Environment, Milliseconds, Parameters
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
-
-Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Ack(Message, frozen=True):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from testbed.live.session import Live
 
 Words = list[str]
+SHORTEST_STREAM_MS = 1.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,10 @@ def _broadcast(live: "Live", words: Words) -> str:
 
 
 def _stream(live: "Live", words: Words) -> str:
-    live.stream(0.0 if words[0] == "off" else time_ms(words[0]))
+    interval_ms = 0.0 if words[0] == "off" else time_ms(words[0])
+    if words[0] != "off" and interval_ms < SHORTEST_STREAM_MS:
+        raise ValueError(f"a message every {words[0]} is more than a host can broadcast: {SHORTEST_STREAM_MS:g}ms is the least")
+    live.stream(interval_ms)
     return "no stream" if words[0] == "off" else f"a message every {words[0]}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies import Cost, Link, Network, NetworkError, dump, figure_3_2, load
+from topologies import Cost, Link, Network, NetworkError, dump, figure_3_2, load, units
 
 OFFICES = {
     "name": "two offices",
@@ -31,15 +31,16 @@ OFFICES = {
     "positions": {"s1": [0, 0], "s2": [1, 0]},
 }
 TRUNK = Link("s1", "s2", Cost.EXPENSIVE, 10.0, 20.0, 1.0, 0.01, queue_packets=100)
-NUMBERS = st.floats(min_value=0, allow_infinity=False)
+TIMES = st.just(0.0) | st.floats(units.SHORTEST_MS, units.LONGEST_MS)
+SHARES = st.just(0.0) | st.floats(units.SMALLEST_SHARE, 1)
 
 
 @st.composite
 def links_between(draw, a, b):
-    delay, jitter = sorted((draw(NUMBERS), draw(NUMBERS)), reverse=True)
-    bandwidth = draw(st.none() | st.floats(min_value=0, exclude_min=True, allow_infinity=False))
+    delay, jitter = sorted((draw(TIMES), draw(TIMES)), reverse=True)
+    bandwidth = draw(st.none() | st.floats(units.SLOWEST_MBIT, units.FASTEST_MBIT))
     queue = draw(st.none() | st.integers(1, 10**6))
-    loss, duplicate, reorder = (draw(st.floats(0, 1)) for _ in range(3))
+    loss, duplicate, reorder = (draw(SHARES) for _ in range(3))
     burst = draw(st.floats(1, 1e6))
     ends = (a, b) if draw(st.booleans()) else (b, a)
     return Link(*ends, draw(st.sampled_from(Cost)), bandwidth, delay, jitter, loss, burst, duplicate, reorder, queue)
@@ -114,7 +115,7 @@ def trunk(**changes):
         ),
         (trunk(delay="20"), "link s1-s2: '20' is not a time: write a number and a unit, one of us, ms, s"),
         (trunk(delay=20), "link s1-s2: delay: Expected str | null, got int"),
-        (trunk(loss="200%"), "link s1-s2: share '200%' must be between 0 and 1, or 0% and 100%"),
+        (trunk(loss="200%"), "link s1-s2: share '200%' must be 0, or between 0.0000001% and 100%"),
         (trunk(cost="dear"), "link s1-s2: cost: Invalid enum value 'dear'"),
         (trunk(queue=-1), "link s1-s2: '-1' is not a whole number"),
         (trunk(jitter="30ms"), "network 'two offices': link s1-s2: jitter of 30.0 ms is more than the delay of 20.0 ms"),

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from topologies import units
 
-POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+BANDWIDTHS = st.floats(units.SLOWEST_MBIT, units.FASTEST_MBIT)
+TIMES = st.just(0.0) | st.floats(units.SHORTEST_MS, units.LONGEST_MS)
+SHARES = st.just(0.0) | st.floats(units.SMALLEST_SHARE, 1)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +35,17 @@ def test_quantities_are_read_as_people_write_them(read, text, value):
     ("read", "text", "sentence"),
     [
         (units.bandwidth_mbit, "10", "'10' is not a bandwidth: write a number and a unit, one of bit, kbit, mbit, gbit"),
-        (units.bandwidth_mbit, "0mbit", "bandwidth '0mbit' must be above zero"),
-        (units.bandwidth_mbit, "1e999gbit", "bandwidth '1e999gbit' is too large"),
+        (units.bandwidth_mbit, "0mbit", "bandwidth '0mbit' must be between 0.001mbit and 32000mbit"),
+        (units.bandwidth_mbit, "1e999gbit", "bandwidth '1e999gbit' must be between 0.001mbit and 32000mbit"),
+        (units.bandwidth_mbit, "1e-9kbit", "bandwidth '1e-9kbit' must be between 0.001mbit and 32000mbit"),
+        (units.time_ms, "1e-300ms", "time '1e-300ms' must be 0ms, or between 0.000001ms and 1000000000ms"),
+        (units.time_ms, "1e9s", "time '1e9s' must be 0ms, or between 0.000001ms and 1000000000ms"),
+        (units.time_ms, "infs", "'infs' is not a time: write a number and a unit, one of us, ms, s"),
+        (units.share, "1e-300", "share '1e-300' must be 0, or between 0.0000001% and 100%"),
         (units.time_ms, "-1ms", "'-1ms' is not a time: write a number and a unit, one of us, ms, s"),
         (units.time_ms, "", "'' is not a time: write a number and a unit, one of us, ms, s"),
         (units.time_ms, "nanms", "'nanms' is not a time: write a number and a unit, one of us, ms, s"),
-        (units.share, "5", "share '5' must be between 0 and 1, or 0% and 100%"),
+        (units.share, "5", "share '5' must be 0, or between 0.0000001% and 100%"),
         (units.share, "1ms", "'1ms' is not a share: write a number and a unit, one of %, a plain number"),
     ],
 )
@@ -55,19 +62,19 @@ def test_round_numbers_are_written_without_a_fraction():
     assert units.format_share(1) == "100%"
 
 
-@given(POSITIVE)
+@given(BANDWIDTHS)
 @settings(deadline=None)
 def test_every_bandwidth_reads_back_the_same(mbit):
     assert units.bandwidth_mbit(units.format_bandwidth(mbit)) == mbit
 
 
-@given(st.floats(min_value=0, allow_infinity=False))
+@given(TIMES)
 @settings(deadline=None)
 def test_every_time_reads_back_the_same(milliseconds):
     assert units.time_ms(units.format_time(milliseconds)) == milliseconds
 
 
-@given(st.floats(min_value=0, max_value=1))
+@given(SHARES)
 @settings(deadline=None)
 def test_every_share_reads_back_the_same(share):
     assert units.share(units.format_share(share)) == share

@@ -1,12 +1,8 @@
 """The parameters of the cluster tree: the timers of the appendix, how clusters are told, and who is told what."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from hostagent.contract.core import Parameters
-
-Milliseconds = Annotated[float, msgspec.Meta(gt=0)]
+from hostagent.contract.core import Milliseconds, Parameters
 
 
 class ClusterTreeParameters(Parameters, frozen=True, kw_only=True):
