@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Prepares a machine for Castbed: system packages, a virtual environment in .venv, Open vSwitch running.
 #
-#   ./setup.sh           set up; run again at any time, what is in place is left alone
-#   ./setup.sh --check   say by the exit status whether the virtual environment is up to date
+#   ./setup.sh               set up; run again at any time, what is in place is left alone
+#   ./setup.sh --simulator   the virtual environment alone, without root: no Mininet, Open vSwitch and Ryu, so only --on simulator
+#   ./setup.sh --check       say by the exit status whether the virtual environment is up to date, for Mininet or for the simulator
 #
 # Runs as root, or as a user with sudo, with or without an init system. Asks nothing, except that sudo may want its password.
+# A user who cannot become root gets what --simulator gives, and is told so.
 set -euo pipefail
 
 root=$(dirname "$(readlink --canonicalize "${BASH_SOURCE[0]}")")
@@ -14,6 +16,7 @@ log=$venv/setup.log
 stamp=$venv/castbed-stamp
 python=/usr/bin/python3
 java=/usr/bin/java
+engine=mininet
 os_release=${CASTBED_OS_RELEASE:-/etc/os-release}
 
 # procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip; tshark is what tests compare with.
@@ -47,11 +50,20 @@ as_root() {
     fi
 }
 
+is_root() { ((EUID == 0)); }
+
 need_root() {
-    ((EUID == 0)) && return
-    command -v sudo >/dev/null || stop "root rights are needed. Run ./setup.sh as root, or install sudo."
-    sudo --validate || stop "sudo refused. Run ./setup.sh as root, or as a user who may use sudo."
+    is_root && return
+    local without="or ./setup.sh --simulator, which needs no root"
+    command -v sudo >/dev/null || stop "root rights are needed. Run ./setup.sh as root, install sudo, $without."
+    sudo --validate || stop "sudo refused. Run ./setup.sh as root, as a user who may use sudo, $without."
 }
+
+# With a terminal, sudo may ask for a password; without one it must do without.
+can_be_root() { is_root || { command -v sudo >/dev/null && { [[ -t 0 ]] || sudo --non-interactive true 2>/dev/null; }; }; }
+
+# Whether a user who is not root has chosen the simulator before, or has no choice.
+only_simulates() { ! is_root && { grep --quiet --line-regexp "engine simulator" "$stamp" 2>/dev/null || ! can_be_root; }; }
 
 log_says() { grep --quiet --extended-regexp --ignore-case "$1" "$log"; }
 
@@ -81,7 +93,7 @@ check_system() {
     case "$ID $VERSION_ID" in
         'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
         *)
-            say "this is ${PRETTY_NAME:-an unknown system}; use Debian 12, Debian 13 or Ubuntu 24.04 (a virtual machine or container will do)." >&2
+            say "this is ${PRETTY_NAME:-an unknown system}; use Debian 12, Debian 13 or Ubuntu 24.04 (a virtual machine or container will do), or ./setup.sh --simulator." >&2
             exit 2
             ;;
     esac
@@ -100,12 +112,16 @@ made_from() { echo "$root $(readlink --canonicalize "$python")"; }
 
 stamp_text() {
     made_from
+    echo "engine ${1:-$engine}"
     cat "$root/setup.sh" "$lock" | sha256sum
     # The archive of Spark's classes is of one Java; PySpark's version is in the lock.
     stat --dereference --format='java %s %Y' "$java" 2>/dev/null || true
 }
 
-is_up_to_date() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text) == "$(<"$stamp")" ]]; }
+is_made_for() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text "$1") == "$(<"$stamp")" ]]; }
+
+# What is made for Mininet has all that the simulator needs.
+is_up_to_date() { is_made_for mininet || { [[ $engine == simulator ]] && is_made_for simulator; }; }
 
 is_installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
@@ -191,6 +207,15 @@ pip() {
 
 built_here='^(ovs|pyspark|ryu)=='
 
+# The lines of the lock that are built here. Ryu and the library of Open vSwitch are for Mininet.
+to_build() {
+    if [[ $engine == mininet ]]; then
+        grep --extended-regexp "$built_here" "$lock"
+    else
+        grep '^pyspark==' "$lock"
+    fi
+}
+
 install_python_packages() {
     is_up_to_date && return
     check_python
@@ -201,15 +226,16 @@ install_python_packages() {
     logged "$python" -m venv --system-site-packages "$venv" || explain_failure
     begin "Python packages"
     pip --only-binary=:all: --requirement <(grep --invert-match --extended-regexp "$built_here" "$lock")
-    begin "Ryu and PySpark (built here; PySpark is 400 MB to fetch)"
+    begin "packages that are built here (PySpark is 400 MB to fetch)"
     # Ryu builds only with the setuptools that the lock names, which isolation would replace by the newest.
-    pip --no-build-isolation --requirement <(grep --extended-regexp "$built_here" "$lock")
+    pip --no-build-isolation --requirement <(to_build)
     rm --recursive --force "$venv/tmp"
 }
 
 # Without the archive Spark starts slower, and nothing else is different.
 archive_classes() {
     is_up_to_date && return
+    has_java || return 0
     begin "archive of Spark's classes, for a quick start"
     logged env PYTHONPATH="$root" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 "$venv/bin/python" -m analysis.class_archive \
         || say "the archive could not be made; Spark will start slower"
@@ -245,28 +271,44 @@ write_stamp() {
     ((EUID != 0)) || chown --recursive --reference="$root" "$venv"
 }
 
+# Everything that a run on Mininet needs of the machine.
+set_up_machine() {
+    install_packages
+    install_virtual_machine
+    start_open_vswitch
+}
+
 main() {
     case "$*" in
-        --check) is_up_to_date && exit 0 || exit 1 ;;
-        '') ;;
-        *) stop "unknown argument '$*'. Call ./setup.sh alone, or with --check." ;;
+        --check)
+            engine=simulator
+            is_up_to_date && exit 0 || exit 1
+            ;;
+        --simulator) engine=simulator ;;
+        '') if only_simulates; then engine=simulator; fi ;;
+        *) stop "unknown argument '$*'. Call ./setup.sh alone, with --simulator, or with --check." ;;
     esac
     umask 022
-    check_system
+    if [[ $engine == simulator ]]; then
+        say "without root: only simulations (--on simulator), campaigns and analyses will work. For Mininet run ./setup.sh as root."
+        has_java || say "no Java 17 or newer at $java: runs can be made and checked, and the analysis waits until there is one." >&2
+    else
+        check_system
+    fi
     take_turn
-    if is_up_to_date && open_vswitch_runs && [[ -z $(missing_packages) ]] && ! wants_virtual_machine; then
+    if is_up_to_date && { [[ $engine == simulator ]] || machine_is_ready; }; then
         say "nothing to do"
         return
     fi
     prepare_venv_folder
-    install_packages
-    install_virtual_machine
+    [[ $engine == simulator ]] || set_up_machine
     install_python_packages
     archive_classes
-    start_open_vswitch
     write_stamp
     say "done"
 }
+
+machine_is_ready() { open_vswitch_runs && [[ -z $(missing_packages) ]] && ! wants_virtual_machine; }
 
 # Sourced, the script only defines its functions.
 [[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

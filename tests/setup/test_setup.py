@@ -122,6 +122,42 @@ def test_fresh_stamp_is_up_to_date(tree):
     assert is_up_to_date(tree)
 
 
+def test_a_set_up_for_the_simulator_is_enough_to_start_and_not_for_mininet(tree):
+    assert in_setup(tree, 'engine=simulator; stamp_text > "$stamp"').returncode == 0
+    assert is_up_to_date(tree)
+    assert in_setup(tree, "is_up_to_date").returncode == 1
+    assert in_setup(tree, "engine=simulator; is_up_to_date").returncode == 0
+
+
+def test_a_set_up_for_mininet_is_enough_for_the_simulator(tree):
+    result = run(tree / "setup.sh", "--simulator")
+    assert result.returncode == 0
+    assert "only simulations (--on simulator), campaigns and analyses will work" in result.stdout
+    assert result.stdout.endswith("castbed set-up: nothing to do\n")
+
+
+@pytest.mark.parametrize(
+    ("root", "can_be_root", "made_for", "simulates"),
+    [
+        ("true", "true", "mininet", False),
+        ("false", "true", "mininet", False),
+        ("false", "false", "mininet", True),
+        ("true", "true", "simulator", False),
+        ("false", "true", "simulator", True),
+    ],
+)
+def test_who_cannot_be_root_or_has_chosen_so_gets_the_simulator(tree, root, can_be_root, made_for, simulates):
+    stubs = f'is_root() {{ {root}; }}; can_be_root() {{ {can_be_root}; }}; stamp_text {made_for} > "$stamp"'
+    assert (in_setup(tree, f"{stubs}; only_simulates").returncode == 0) == simulates
+
+
+def test_the_simulator_needs_no_package_that_is_for_mininet(tree):
+    everything, some = (in_setup(tree, f"engine={engine}; to_build").stdout for engine in ("mininet", "simulator"))
+    assert {line.partition("==")[0] for line in everything.split()} == {"ovs", "pyspark", "ryu"}
+    assert some.startswith("pyspark==")
+    assert len(some.split()) == 1
+
+
 def test_interrupted_set_up_is_redone(tree):
     (tree / ".venv/castbed-stamp").unlink()
     assert not is_up_to_date(tree)
