@@ -1,29 +1,36 @@
 """Verbs from another terminal: each network that is up listens on a socket in its private directory.
 
-A request is one line of text, the answer one JSON object; then the connection ends.
+A request is one line of text, the answer one JSON object; then the connection ends. A network in a virtual machine has a kernel of its own,
+so that no socket leads there; requests and answers are files in the directory that both kernels share.
 """
 
 import os
+import secrets
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socket
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from runfiles.format import write_whole
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
 from testbed.live.snapshot import Snapshot
-from testbed.network import record
+from testbed.network import record, vm
 
 if TYPE_CHECKING:
     from testbed.live.session import Live
 
 SOCKET = "live.socket"
 NAME = "live.name"
+# How the names of requests and answers end, where they are files, and how often it is looked for new ones.
+ASKED, ANSWERED = ".asked", ".answered"
+POLL_S = 0.1
 # A request that begins like this wants no verb done.
 SNAPSHOT = "snapshot"
 
@@ -64,20 +71,48 @@ def serve(live: "Live", private: Path) -> Iterator[None]:
     class Server(socketserver.ThreadingUnixStreamServer):
         daemon_threads = True
 
-    (private / NAME).write_text(live.name)
-    with Server(str(private / SOCKET), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="castbed-remote", daemon=True)
+    with Server(str(private / SOCKET), Handler) as server, ExitStack() as stack:
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": POLL_S}, name="castbed-remote", daemon=True
+        )
         thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+        (private / NAME).write_text(live.name)
+        if vm.is_guest():
+            stack.enter_context(_serve_files(live, vm.SHARED))
+        yield
+
+
+@contextmanager
+def _serve_files(live: "Live", shared: Path) -> Iterator[None]:
+    """In a guest: answer requests that come as files. The file with the name of the network goes when nobody answers any longer."""
+    over = threading.Event()
+
+    def reply(asked: Path, line: str) -> None:
+        write_whole(asked.with_suffix(ANSWERED), msgspec.json.encode(answer(live, line)))
+
+    def serve_forever() -> None:
+        while not over.wait(POLL_S):
+            for asked in shared.glob(f"*{ASKED}"):
+                line = asked.read_text()
+                asked.unlink()
+                threading.Thread(target=reply, args=(asked, line), daemon=True).start()
+
+    thread = threading.Thread(target=serve_forever, name="castbed-remote-files", daemon=True)
+    thread.start()
+    write_whole(shared / NAME, live.name.encode())
+    try:
+        yield
+    finally:
+        (shared / NAME).unlink()
+        over.set()
+        thread.join()
 
 
 def running() -> dict[str, Path]:
     """The networks that are up, by name, each with its directory."""
-    directories = (path.parent for path in sorted(record.STATE.glob(f"*/{SOCKET}")) if record.is_alive(path.parent))
+    directories = (path.parent for path in sorted(record.STATE.glob(f"*/{NAME}")) if record.is_alive(path.parent))
     return {(directory / NAME).read_text(): directory for directory in directories}
 
 
@@ -104,16 +139,36 @@ def snapshot(directory: Path) -> Snapshot:
 
 def ask(directory: Path, line: str) -> Answer:
     """Send a line to a network and wait for its answer."""
-    with socket(AF_UNIX, SOCK_STREAM) as connection:
-        try:
-            connection.connect(str(directory / SOCKET))
-            connection.sendall(line.replace("\n", " ").encode() + b"\n")
-            heard = b"".join(iter(lambda: connection.recv(65536), b""))
-        except (ConnectionError, FileNotFoundError):
-            heard = b""
+    try:
+        heard = (_by_socket if (directory / SOCKET).exists() else _by_file)(directory, line.replace("\n", " ").encode())
+    except (ConnectionError, FileNotFoundError):
+        heard = b""
     if not heard:
         raise Ended("the network has ended")
     told = msgspec.json.decode(heard, type=Answer)
     if told.refused:
         raise CannotRun(told.refused)
     return told
+
+
+def _by_socket(directory: Path, line: bytes) -> bytes:
+    with socket(AF_UNIX, SOCK_STREAM) as connection:
+        connection.connect(str(directory / SOCKET))
+        connection.sendall(line + b"\n")
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def _by_file(directory: Path, line: bytes) -> bytes:
+    """Ask a network in a virtual machine; no answer comes from one that has ended meanwhile."""
+    asked = directory / f"{secrets.token_hex(8)}{ASKED}"
+    answered = asked.with_suffix(ANSWERED)
+    write_whole(asked, line)
+    try:
+        while (directory / NAME).exists() and record.is_alive(directory):
+            if answered.exists():
+                return answered.read_bytes()
+            time.sleep(POLL_S)
+        return b""
+    finally:
+        for file in (asked, answered):
+            file.unlink(missing_ok=True)

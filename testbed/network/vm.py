@@ -34,7 +34,7 @@ from testbed.terminal import errors
 # Enough for the agents and captures of a hundred hosts; what is not used is not taken.
 MOST_MEMORY_MB = 2048
 # Where the guest finds the directory that it shares with us; the variable tells a command that it is in a guest.
-_SHARED = Path("/run/host")
+SHARED = Path("/run/host")
 _VARIABLE = "CASTBED_GUEST"
 _LOADED = "openvswitch sch_netem sch_tbf sch_htb sch_ingress cls_bpf act_bpf act_gact veth"
 _POLL_S = 0.05
@@ -47,7 +47,7 @@ def is_guest() -> bool:
 
 def wait_for_host() -> None:
     """In a guest: wait until nothing else runs on the machine."""
-    while not (_SHARED / "quiet").exists():
+    while not (SHARED / "quiet").exists():
         time.sleep(_POLL_S)
 
 
@@ -219,8 +219,8 @@ mount -t tmpfs tmpfs /dev/shm
 for place in /run /etc/openvswitch /var/lib/openvswitch /var/log/openvswitch; do
     mount -t tmpfs tmpfs $place
 done
-mkdir -p {_SHARED} /run/tmp /run/netns /run/openvswitch /run/kernel/lib
-mount -t hostfs none {_SHARED} -o {shlex.quote(str(shared))}
+mkdir -p {SHARED} /run/tmp /run/netns /run/openvswitch /run/kernel/lib
+mount -t hostfs none {SHARED} -o {shlex.quote(str(shared))}
 exec 7<>/dev/ttyS0 8<>/dev/ttyS1 9<>/dev/ttyS2
 stty {size} {"" if interactive else "-echo"} <&7
 stty {size} -echo -opost <&8
@@ -239,13 +239,13 @@ mkfifo /run/output /run/errors
 cat /run/output >/dev/ttyS2 &
 cat /run/errors >/dev/ttyS1 &
 cd {shlex.quote(str(Path.cwd()))}
-touch {_SHARED}/started
+touch {SHARED}/started
 setsid --ctty --wait {command} </dev/ttyS0 >{output} 2>{messages}
 echo $? >/run/status
 test {output} = /run/output || : >/run/output
 test {messages} = /run/errors || : >/run/errors
 wait
-cp /run/status {_SHARED}/status
+cp /run/status {SHARED}/status
 echo o >/proc/sysrq-trigger
 sleep 60
 """

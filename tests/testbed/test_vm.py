@@ -113,3 +113,19 @@ def test_what_is_wrong_is_said_before_a_guest_starts(tmp_path):
     assert done.returncode == 2
     assert "virtual machine" not in done.stderr
     assert castbed("vm", "vm", "list").stderr == "castbed: a virtual machine in a virtual machine: leave one vm out\n"
+
+
+def test_a_network_in_a_guest_is_seen_and_broken_from_outside(tmp_path):
+    name = f"guest-{os.getpid()}"
+    process = start_castbed(
+        *("vm", "up", "clusters:k=2,size=1,shape=ring", "--name", name, "--for", "1000s", "--out", str(tmp_path / "out"))
+    )
+    wait_for(process, "is up for")
+    assert castbed("fault", "--name", name, "fail", "s1", "s2").stdout == "link-down s1-s2: s1 down; s2 down\n"
+    (seen,) = json.loads(castbed("status", "--name", name, "--json").stdout)
+    assert seen["name"] == name
+    # The first is for the command inside, the second for the guest.
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert f"no network {name!r} is up" in (said := castbed("status", "--name", name).stderr) or "no network is up" in said
