@@ -309,7 +309,7 @@ def test_any_fault_of_the_vocabulary_can_be_given_field_by_field(lab):
         ("switch s1 pause", "neither stop nor start"),
         ("broadcast h9 hello", "no host 'h9'"),
         ("fault fault=frobnicate", "the faults are link-down"),
-        ("fault fault=drop-message host=h3 kind=Cpoy", "no messages of kind 'Cpoy': there are Copy, "),
+        ("fault fault=drop-message host=h3 kind=Cpoy", "no messages of kind 'Cpoy'; choose from Copy, "),
         ("tree s1", "no host"),
         ("crash 'h1", "No closing quotation"),
     ],
