@@ -313,15 +313,15 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         status: int = arguments.call(arguments)
     except (CannotRun, ScenarioError, FaultError, NetworkError, ResultsError) as error:
-        errors.print(f"castbed: {error}", soft_wrap=True, markup=False)
+        errors.print(f"castbed: {error}", soft_wrap=True)
         return UNKNOWN
     except ModuleNotFoundError as error:
         if (package := (error.name or "").partition(".")[0]) not in _OPTIONAL:
             raise
-        errors.print(f"castbed: {_OPTIONAL[package]}", soft_wrap=True, markup=False)
+        errors.print(f"castbed: {_OPTIONAL[package]}", soft_wrap=True)
         return UNKNOWN
     except OSError as error:
-        errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True, markup=False)
+        errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True)
         return UNKNOWN
     except Exception:  # noqa: BLE001 - a traceback of its own would end with status 1, which says that a promise was violated
         errors.print_exception()

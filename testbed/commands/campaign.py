@@ -45,7 +45,7 @@ def campaign(arguments: Namespace) -> int:
         with progress(f"seed {line.seed}") as show:
             show("shrinking")
             path = campaigns.keep(draw_case(protocol, line.seed, parameters.get(protocol, {}))[0], out)
-        errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True, markup=False)
+        errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True)
         errors.print(f"  replay: ./castbed campaign --protocol {protocol} --replay {line.seed}", soft_wrap=True)
         errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
     return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
@@ -89,7 +89,7 @@ def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bo
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({"case": case, "result": result}) + b"\n")
     else:
-        output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), markup=False, soft_wrap=True)
+        output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), soft_wrap=True)
         from analysis.pages.terminal_tables import judgement_table  # noqa: PLC0415 - takes long to import, and a campaign starts at once
 
         output.print(judgement_table(result.judgement))

@@ -62,10 +62,10 @@ def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
     for table in comparison_tables(found):
         output.print(table)
     for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
-        output.print(line, soft_wrap=True, markup=False)
+        output.print(line, soft_wrap=True)
     if claims:
         output.print(claims_table(claims))
-    output.print(f"  {path}", soft_wrap=True, markup=False)
+    output.print(f"  {path}", soft_wrap=True)
 
 
 def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:

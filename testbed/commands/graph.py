@@ -67,7 +67,7 @@ def command(arguments: Namespace) -> int:
     else:
         _print(graph, figures)
     for path in _draw(graph, network, arguments.save) if arguments.save else ():
-        errors.print(f"wrote {path}", soft_wrap=True, markup=False)
+        errors.print(f"wrote {path}", soft_wrap=True)
     return VIOLATED if any(figures.problems[name] for name in ("PG1", "PG2", "one order")) else HOLDS
 
 
@@ -122,9 +122,9 @@ def _print(graph: PropagationGraph, figures: GraphFigures) -> None:
             _print_tree(graph, root)
     alone = [root for root in graph.roots if not graph.children(root)]
     if alone:
-        output.print(f"alone: {' '.join(alone)}", soft_wrap=True, markup=False)
+        output.print(f"alone: {' '.join(alone)}", soft_wrap=True)
     for group, receiver, sender in figures.bypasses:
-        output.print(f"{sender} -> {receiver} for {group}, past the sites between them", soft_wrap=True, markup=False)
+        output.print(f"{sender} -> {receiver} for {group}, past the sites between them", soft_wrap=True)
     table = Table(box=None, padding=(0, 2))
     for heading in ("group", "members", "primary", "depth", "extra sites", "packets"):
         table.add_column(heading, justify="right" if heading in {"depth", "packets"} else "left")
@@ -143,7 +143,7 @@ def _print(graph: PropagationGraph, figures: GraphFigures) -> None:
         markup=False,
     )
     for name, problem in figures.problems.items():
-        output.print(f"{name}: {f'no, {problem}' if problem else 'yes'}", soft_wrap=True, markup=False)
+        output.print(f"{name}: {f'no, {problem}' if problem else 'yes'}", soft_wrap=True)
 
 
 def _print_tree(graph: PropagationGraph, root: str) -> None:
@@ -152,7 +152,7 @@ def _print_tree(graph: PropagationGraph, root: str) -> None:
         site, indent = waiting.pop()
         primary_of = [group for group in graph.groups if graph.primary(group) == site]
         about = f"  (primary destination of {', '.join(primary_of)})" if primary_of else ""
-        output.print(f"{'  ' * indent}{site}{about}", soft_wrap=True, markup=False)
+        output.print(f"{'  ' * indent}{site}{about}", soft_wrap=True)
         waiting += [(child, indent + 1) for child in reversed(graph.children(site))]
 
 

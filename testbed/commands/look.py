@@ -80,7 +80,7 @@ def routes(arguments: Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.encode([row._asdict() for row in rows(network)]) + b"\n")
     else:
         for line in explain(network):
-            output.print(line, soft_wrap=True, markup=False)
+            output.print(line, soft_wrap=True)
     return HOLDS
 
 

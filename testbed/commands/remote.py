@@ -18,7 +18,7 @@ from testbed.terminal import output
 def fault(arguments: Namespace) -> int:
     """A verb on a network that is up."""
     told = remote.ask(remote.find(arguments.name), " ".join(arguments.words))
-    output.print(told.text, soft_wrap=True, markup=False)
+    output.print(told.text, soft_wrap=True)
     return HOLDS
 
 
@@ -30,9 +30,9 @@ def status(arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(snapshots) + b"\n")
     elif len(snapshots) == 1:
-        output.print(views.status(snapshots[0]), soft_wrap=True, markup=False)
+        output.print(views.status(snapshots[0]), soft_wrap=True)
     else:
-        output.print("\n".join(map(views.headline, snapshots)), soft_wrap=True, markup=False)
+        output.print("\n".join(map(views.headline, snapshots)), soft_wrap=True)
     return HOLDS
 
 
@@ -49,7 +49,7 @@ def watch(arguments: Namespace) -> int:
                 screen.update(views.watched(before, now, output.width, output.height), refresh=True)
     else:
         for before, now in pairs:
-            output.print(views.line(before, now), soft_wrap=True, markup=False)
+            output.print(views.line(before, now), soft_wrap=True)
     return HOLDS
 
 

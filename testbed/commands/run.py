@@ -126,7 +126,7 @@ def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: s
     for task in tasks:
         engine.refuse_impossible(task)
     networks = dict.fromkeys(task.scenario.network.name for task in tasks)
-    errors.print(f"{', '.join(networks)}: {engine.about}; results in {out}", soft_wrap=True, markup=False)
+    errors.print(f"{', '.join(networks)}: {engine.about}; results in {out}", soft_wrap=True)
     spark = None if vm.is_guest() else SparkStart(master)
     before_traffic = spark.wait if spark else vm.wait_for_host
     for task in tasks:
@@ -212,7 +212,7 @@ def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definit
 def _explain(summaries: "Sequence[Summary]") -> None:
     for summary in summaries:
         for reason in summary.verdict_reasons:
-            output.print(f"{summary.label}: {reason}", soft_wrap=True, markup=False)
+            output.print(f"{summary.label}: {reason}", soft_wrap=True)
 
 
 def _tell_rerouting(directory: Path) -> None:
@@ -237,5 +237,5 @@ def kept_runs_told(outputs: Sequence[Path], out: Path, remedy: str = "analyse th
     except BaseException:
         if kept := sum(is_finished(output) for output in outputs if output not in before):
             told = f"castbed: {kept} of {len(outputs)} runs are finished and kept in {out}; {remedy.format(out)}"
-            errors.print(told, soft_wrap=True, markup=False)
+            errors.print(told, soft_wrap=True)
         raise

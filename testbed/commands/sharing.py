@@ -17,8 +17,8 @@ def export(arguments: Namespace) -> int:
     with progress(f"{archive}") as show:
         left_out = archives.pack(place, archive, show)
     if left_out:
-        errors.print(f"left out, as no part of a run: {', '.join(left_out)}", soft_wrap=True, markup=False)
-    output.print(archive, soft_wrap=True, markup=False)
+        errors.print(f"left out, as no part of a run: {', '.join(left_out)}", soft_wrap=True)
+    output.print(archive, soft_wrap=True)
     return HOLDS
 
 

@@ -62,7 +62,7 @@ def command(arguments: Namespace) -> int:
     else:
         tell(found, (), page)
         for failure in failed:
-            output.print(f"not made: {failure.run}: {failure.reason}", soft_wrap=True, markup=False)
+            output.print(f"not made: {failure.run}: {failure.reason}", soft_wrap=True)
     status = status_of(run.summary.verdict for run in runs)
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 

@@ -41,14 +41,14 @@ def tree(arguments: Namespace) -> int:
         found[str(directory)] = report = tree_report(run, history, arguments.source, arguments.at)
         pictures = trees.save_trees(run, history, report)
         if not arguments.json:
-            output.print(directory, soft_wrap=True, markup=False)
+            output.print(directory, soft_wrap=True)
             for then in report.trees:
                 output.print(tree_table(report.source, then))
             output.print(reformation_table(report, history))
             for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
-                output.print(line, soft_wrap=True, markup=False)
+                output.print(line, soft_wrap=True)
             for picture in pictures:
-                output.print(f"  {picture}", soft_wrap=True, markup=False)
+                output.print(f"  {picture}", soft_wrap=True)
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     return HOLDS

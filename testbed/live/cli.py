@@ -50,13 +50,13 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
         try:
             return bool(super().onecmd(line))
         except Exception as failure:  # noqa: BLE001 - whatever Mininet raises
-            errors.print(f"castbed: {line}: {type(failure).__name__}: {failure}", soft_wrap=True, markup=False)
+            errors.print(f"castbed: {line}: {type(failure).__name__}: {failure}", soft_wrap=True)
             return False
 
     def postcmd(self, stop: bool, line: str) -> bool:
         """Say what went wrong meanwhile."""
         for problem in self._live.problems[self._told :]:
-            errors.print(f"castbed: {problem}", soft_wrap=True, markup=False)
+            errors.print(f"castbed: {problem}", soft_wrap=True)
         self._told = len(self._live.problems)
         return bool(super().postcmd(stop, line))
 
@@ -81,7 +81,7 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
         """Do what a line with one of our verbs says, and print the answer."""
         told = answer(self._live, line)
         if told.refused:
-            errors.print(f"castbed: {told.refused}", soft_wrap=True, markup=False)
+            errors.print(f"castbed: {told.refused}", soft_wrap=True)
         elif told.text:
             sys.stdout.write(f"{told.text}\n")
             sys.stdout.flush()
