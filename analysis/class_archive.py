@@ -1,6 +1,6 @@
-"""Makes the archive of classes from which Spark starts in less than half the time: `python -m analysis.class_archive`, once, by set-up.
+"""Makes the archive of classes from which Spark starts in less than half the time: `python -m analysis.class_archive`, run by set-up.
 
-The JVM writes it when it ends: the classes that a session and a small job like ours have used.
+When the JVM ends, it writes the classes that a session and a small job have loaded into the archive.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ from analysis import spark
 
 
 def main() -> None:
-    """Run a small job with nothing of an earlier archive, and put the new one in its place when it is whole."""
+    """Run a small job without an archive, and put the new archive in place when it is complete."""
     spark.ARCHIVE.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=spark.ARCHIVE.parent) as private:
         made = Path(private) / "made.jsa"
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _use(table: DataFrame) -> None:
-    """What analyses do: Python workers, joins, sums and Arrow."""
+    """Use what analyses use: Python workers, joins, sums and Arrow."""
     table = table.withColumn("name", F.concat(F.lit("h"), "id")).persist()
     counted = table.groupBy("name").agg(F.count("*").alias("count"), F.min("id").alias("id"))
     joined = counted.join(table, ["id", "name"]).where("count > 0")

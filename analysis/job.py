@@ -1,4 +1,4 @@
-"""The whole analysis: run directories in; tables, summaries and plots out. This is what the command line calls.
+"""The whole analysis, as the command line calls it: reads run directories, writes tables, summaries and plots.
 
 All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs.
 """
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 def analyse(
     directories: Sequence[Path], spark: SparkSession, progress: Progress = lambda _: None, *, drawing: bool = True
 ) -> list[Summary]:
-    """Analyse runs: writes `tables/`, `summary.json` and, if `drawing`, `plots/` into each directory; the summaries in order."""
+    """Analyse runs: write `tables/`, `summary.json` and, if `drawing`, `plots/` into each directory. Returns the summaries in order."""
     runs = [load(directory) for directory in directories]
     if not runs:
         return []
@@ -49,7 +49,7 @@ def analyse(
             progress("drawing")
             for run, history, summary in zip(runs, histories, summaries, strict=True):
                 plots.save(_figures(run, history, summary), run.directory / "plots")
-        # A run counts as analysed if it has a summary, so that comes last of all.
+        # A run counts as analysed if it has a summary, so the summary is written last.
         for run, summary in zip(runs, summaries, strict=True):
             place.publish(run.directory)
             write_summary(summary, run.directory)
@@ -64,7 +64,7 @@ def analyse(
 
 
 def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tuple[str, Figure]]:
-    """The plots of a run. Of several trees the first is drawn; `castbed tree` draws the others."""
+    """The plots of a run, with the tree of the first source; `castbed tree` draws the trees of other sources."""
     yield "links", plots.link_figure(summary, run.network)
     yield "delays", plots.delay_figure({summary.label: [summary]})
     if run.faults:
@@ -74,7 +74,7 @@ def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tupl
 
 
 def compare(groups: plots.Groups, directory: Path) -> list[Path]:
-    """Plots of groups of repeats side by side; returns the files written."""
+    """Draw the plots that compare groups of repeats; returns the files written."""
     try:
         figures = (("cost", plots.cost_figure(groups)), ("delays", plots.delay_figure(groups)))
         return plots.save(figures, directory)
@@ -83,7 +83,7 @@ def compare(groups: plots.Groups, directory: Path) -> list[Path]:
 
 
 def draw(sweep: Sweep, directory: Path) -> list[Path]:
-    """The plot of a sweep; returns the files written."""
+    """Draw the plot of a sweep; returns the files written."""
     try:
         return plots.save([("sweep", plots.sweep_figure(sweep))], directory)
     except OSError as error:
@@ -117,7 +117,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
 
 
 class Measured(NamedTuple):
-    """What Spark made of one run, as small tables and a history."""
+    """The results of Spark for one run: small tables and a history."""
 
     reports: pa.Table
     link_costs: pa.Table
@@ -132,7 +132,7 @@ def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
 
 
 def _of_runs(collected: pa.Table, runs: Sequence[RunInput]) -> list[pa.Table]:
-    """A small table, cut into the part of each run."""
+    """A small table split by run."""
     return [collected.filter(pc.equal(collected["run"], number)).drop_columns("run") for number in range(len(runs))]
 
 
@@ -140,7 +140,7 @@ _LOGGED = ("host", "position", "at_ns", "event", "origin", "sequence")
 
 
 def _history(run: RunInput, events: pa.Table) -> History:
-    """The history of a run from the table of its events, in which damaged logs have left a report."""
+    """The history of a run from the table of its events, which has a report for each damaged log."""
     rows = events.sort_by([("host", "ascending"), ("position", "ascending")]).to_pylist()
     reports = (row["report"] for row in rows if row["report"] is not None)
     happened = (
@@ -150,7 +150,7 @@ def _history(run: RunInput, events: pa.Table) -> History:
 
 
 def _summary(run: RunInput, measured: Measured) -> Summary:
-    """From tables to types, and from there on everything is a pure function."""
+    """The summary of a run. Tables become types here; everything after that is pure functions."""
     reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Fates]), reports)

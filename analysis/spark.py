@@ -1,4 +1,4 @@
-"""The one place that starts Spark. A command starts one session and uses it for everything."""
+"""Starts Spark; no other module does. A command starts one session and uses it for everything."""
 
 import os
 import shutil
@@ -11,17 +11,17 @@ from pyspark.sql import SparkSession
 
 from runfiles.errors import ResultsError
 
-# The jobs are short: the JVM's quick compiler and simplest collector start sooner, and the full ones would never pay off.
+# Jobs are short, so the JVM uses its quick compiler and its simplest garbage collector, which start fastest.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HERE = Path(__file__).parent
 ARCHIVE = Path(sys.prefix) / "castbed-spark.jsa"
 """Spark's classes as the JVM has them in memory; made by `analysis.class_archive`."""
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark raises for whatever went wrong in it."""
+"""The exceptions that Spark raises."""
 
 
 def start_session(master: str = "local[*]") -> SparkSession:
-    """A Spark session on `master`, quiet, and on this machine alone unless the master is elsewhere."""
+    """Start a Spark session on `master`, with a quiet log. A local session listens on loopback only."""
     _find_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(HERE / "conf"))
@@ -35,26 +35,24 @@ def start_session(master: str = "local[*]") -> SparkSession:
 
 
 def _everywhere() -> dict[str, str]:
+    """Settings for any master."""
+    logging = f"-Dlog4j2.configurationFile={(HERE / 'conf' / 'log4j2.properties').as_uri()}"
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Workers import these modules by name, from the folder they were started from.
         "spark.executorEnv.PYTHONPATH": str(HERE.parent),
-        "spark.driver.extraJavaOptions": " ".join((SHORT_JOBS, _quiet(), *_shared_classes())),
+        "spark.driver.extraJavaOptions": " ".join((SHORT_JOBS, logging, *_shared_classes())),
     }
 
 
-def _quiet() -> str:
-    return f"-Dlog4j2.configurationFile={(HERE / 'conf' / 'log4j2.properties').as_uri()}"
-
-
 def _shared_classes() -> tuple[str, ...]:
-    """Classes in set-up's archive need not be read and checked again. An archive of another Java or Spark is passed over in silence."""
+    """Options for the archive of classes that set-up made. The JVM silently ignores an archive of another Java or Spark."""
     return ("-Xshare:auto", f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable") if ARCHIVE.exists() else ()
 
 
 def _on_this_machine() -> dict[str, str]:
-    """Nothing listens beyond loopback, and a small job is neither cut into 200 pieces, nor compiled, nor planned again half-way."""
+    """Settings for a local master: listen on loopback only, and spend no time on what pays off for large jobs alone."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     return {
         "spark.driver.host": "127.0.0.1",
@@ -73,7 +71,7 @@ def _find_java() -> None:
 
 
 def reason(error: Exception) -> str:
-    """The cause in one line: what Java said, if Java was reached."""
+    """The cause of an error in one line: the message of Java if the error came from there."""
     java_exception = getattr(error, "java_exception", None)
     text = java_exception.getMessage() if java_exception else str(error)
     return next((line for line in (text or "").splitlines() if line.strip()), type(error).__name__)

@@ -34,7 +34,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
-    """Milliseconds from broadcast to delivery at hosts other than the origin; nothing where nothing was delivered.
+    """Milliseconds from broadcast to delivery at hosts other than the origin; None if nothing was delivered.
 
     Quantiles are interpolated, as `analysis.figures.statistics.quantiles` says.
     """

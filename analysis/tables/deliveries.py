@@ -1,7 +1,7 @@
-"""The table of deliveries, a Spark DataFrame over all runs of the job with the run's position in column `run`; and how tables are written.
+"""The table of deliveries, a Spark DataFrame over all runs of the job with the position of the run in column `run`; and writing tables.
 
-The others are made elsewhere: packets and link costs by `analysis.tables.scan`, the costs of messages by `analysis.tables.journeys`, and
-what the job can make of what it has collected by `analysis.tables.small`.
+Other modules make the other tables: `analysis.tables.scan` packets and link costs, `analysis.tables.journeys` the costs of messages, and
+`analysis.tables.small` the tables that need no Spark.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from runfiles.format import PARQUET_METADATA
 
 
 def deliveries(events: DataFrame) -> DataFrame:
-    """First deliveries at hosts other than the origin, whose own delivery tells nothing of the network."""
+    """First deliveries at hosts other than the origin; a delivery at the origin says nothing about the network."""
     broadcasts = (
         events.where("event = 'broadcast'").groupBy("run", "origin", "sequence").agg(_first("at_ns").alias("broadcast_ns"))
     )

@@ -1,13 +1,13 @@
-"""Journeys: what the captures of a run together say of each host-to-host packet, however many links it was seen on.
+"""Journeys: for each host-to-host packet, what all captures of a run together say about it.
 
-There are as many journeys as packets, and nobody looks at them one by one. So workers make them out of the packets table, as arrays, and
-hand over only how many had the same fate and what each message cost. A task takes some of a run's packets, chosen by the low bits of
-their numbers, so that all sightings of a packet meet in one task and a long run is shared out. It reads the table past all others: of
-five million sightings, that is half of the work, and from there on it grows with their square.
+There are as many journeys as packets, and nobody looks at single ones. So workers compute journeys from the packets table, as arrays, and
+return only how many packets had the same fate and what each message cost. A task takes a share of the packets of a run, chosen by the low
+bits of the packets' numbers, so that all sightings of a packet are in one task and a long run has several tasks. Each task reads the whole
+table and keeps its share. Up to five million sightings that is half of the work; beyond that it grows with the square.
 
-Cost is packets. Where several messages share a datagram (kind 255, `hostagent.contract.wire.PACK`), it is one packet, and it counts for
-the message that its header names, the first of those with the lowest purpose: so a message may cost nothing, and costs per message are to
-be read over a stream.
+Cost counts packets. A datagram that several messages share (kind 255, `hostagent.contract.wire.PACK`) is one packet. It counts for the
+message that its header names: the first of the messages with the lowest purpose. So a single message may cost nothing, and costs per
+message are meaningful over a stream only.
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,10 @@ FATES: Final = pa.schema(
 )
 MESSAGES: Final = pa.schema([("origin", pa.string()), ("sequence", pa.int64()), ("purpose", pa.string())])
 COUNTED: Final = pa.schema([("run", pa.int32()), *FATES, *MESSAGES, ("packets", pa.int64())])
-"""What workers hand over: rows of packets that had the same fate, with an `example`, and rows without one, of the packets that crossed an
-expensive link for a message. `run` is the position of the run in the job."""
+"""What workers return. Rows with an `example` count packets of the same fate; rows without one count the packets that crossed an expensive
+link for a message. `run` is the position of the run in the job."""
 
-# Sightings in a task: some 200 MB of arrays.
+# The number of sightings in a task: about 200 MB of arrays.
 _SIGHTINGS: Final = 1 << 20
 _NODES: Final = ("source", "target", "sender", "destination", "origin")
 _READ: Final = (*_NODES, "purpose", "packet", "sequence", "at_ns", "dscp", "expensive")
@@ -53,11 +53,11 @@ Numbers = NDArray[Any]
 
 
 class Journeys(NamedTuple):
-    """An entry in each array is a packet, in the order of senders and their numbers. Nodes are positions in a list, -1 is none.
+    """Journeys as arrays with one entry for each packet, ordered by sender and packet number. Nodes are positions in a list; -1 is no node.
 
-    `gap`: it left a node that it was never seen to reach. `repeated`: it was seen twice in one direction of a link. `vanished_at`: the
-    node that it was seen to reach and not to leave, if it did not arrive. `wrong_bit`: at its destination, the cost bit was not what the
-    links say.
+    `gap`: the packet left a node that it was never seen to reach. `repeated`: it was seen twice in one direction of a link. `vanished_at`:
+    if the packet did not arrive, the node that it was seen to reach but not to leave. `wrong_bit`: at the destination, the cost bit did not
+    agree with the links that the packet crossed.
     """
 
     sender: Numbers
@@ -77,7 +77,7 @@ class Journeys(NamedTuple):
 def count_journeys(
     spark: SparkSession, runs: Sequence[RunInput], disturbed: Sequence[Sequence[tuple[int, int]]]
 ) -> tuple[pa.Table, pa.Table]:
-    """How many packets of each run had the same fate, and what each message cost; both with a column `run`.
+    """The number of packets of each fate, and the cost of each message; both tables have a column `run`.
 
     `disturbed` holds, for each run, the intervals of link failures, which do not overlap.
     """
@@ -92,19 +92,21 @@ def count_journeys(
     fates = found.filter(is_fate).group_by(["run", *FATES.names[:-1]], use_threads=False)
     costs = found.filter(pc.invert(is_fate)).group_by(["run", *MESSAGES.names], use_threads=False)
     return (
-        _renamed(fates.aggregate([("packets", "sum"), ("example", "first")]), ("run", *FATES.names[:-1], "packets", "example")),
-        _renamed(costs.aggregate([("packets", "sum")]), ("run", *MESSAGES.names, "packets")),
+        fates.aggregate([("packets", "sum"), ("example", "first")]).rename_columns(
+            ["run", *FATES.names[:-1], "packets", "example"]
+        ),
+        costs.aggregate([("packets", "sum")]).rename_columns(["run", *MESSAGES.names, "packets"]),
     )
 
 
 def _tasks(place: Path) -> int:
-    """How many tasks share a table: none, or a power of two."""
+    """The number of tasks for a table: a power of two, or none for an empty table."""
     sightings = sum(pq.read_metadata(file).num_rows for file in place.glob("part-*"))
     return 1 << (sightings // _SIGHTINGS).bit_length() if sightings else 0
 
 
 def _counted(number: int, run: RunInput, disturbed: Sequence[tuple[int, int]], some: int, of: int) -> Batches:
-    """Count the journeys of a part of a run's packets."""
+    """Count the journeys of share `some` of the packets of a run; there are `of` shares."""
     nodes = [*run.network.hosts, *run.network.switches]
     found = journeys(_read(packets_table(run.directory), some, of), nodes)
     names = pa.array(nodes)
@@ -114,14 +116,14 @@ def _counted(number: int, run: RunInput, disturbed: Sequence[tuple[int, int]], s
 
 
 def _read(place: Path, some: int, of: int) -> pa.Table:
-    """The sightings of every packet of ours whose number ends in `some`, with texts as numbers."""
+    """The sightings of every packet whose number modulo `of` is `some`, with texts encoded as dictionaries."""
     form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=(*_NODES, "purpose")))
     chosen = pc.bit_wise_and(ds.field("packet"), of - 1) == some
     return ds.dataset(place, format=form).to_table(list(_READ), filter=chosen, use_threads=False)
 
 
 def journeys(sightings: pa.Table, nodes: Sequence[str]) -> Journeys:
-    """The journeys of packets from all that was seen of them: rows of the packets table that have a `packet`."""
+    """The journeys of packets from their sightings: rows of the packets table that have a `packet`."""
     names = pa.array(nodes)
     seen = {name: _positions(sightings[name], names) for name in _NODES}
     seen |= {"purpose": _positions(sightings["purpose"], _PURPOSES)}
@@ -145,7 +147,7 @@ def journeys(sightings: pa.Table, nodes: Sequence[str]) -> Journeys:
     repeated = np.zeros(len(first), np.bool_)
     repeated[hops[1:][hops[1:] == hops[:-1]] // len(nodes) ** 2] = True
     arriving = seen["target"] == seen["destination"]
-    # Where a packet goes in circles, every node that it reaches it leaves, and the last node by time is its end.
+    # A packet in a routing loop leaves every node that it reaches; its end is then the last node by time.
     rows = np.arange(len(order))
     end = np.maximum.reduceat(np.where(stays, rows, -1), first)
     end = np.where(end < 0, np.append(first[1:], len(order)) - 1, end)
@@ -163,7 +165,7 @@ def journeys(sightings: pa.Table, nodes: Sequence[str]) -> Journeys:
 
 
 def _positions(texts: pa.ChunkedArray, known: pa.Array) -> Numbers:
-    """The place of each text in a list of those that are known; -1 if it is none of them."""
+    """The position of each text in the list `known`; -1 if it is not in the list."""
     parts = [
         pc.index_in(chunk.dictionary, value_set=known).take(chunk.indices)
         for chunk in (part if pa.types.is_dictionary(part.type) else part.dictionary_encode() for part in texts.chunks)
@@ -173,23 +175,24 @@ def _positions(texts: pa.ChunkedArray, known: pa.Array) -> Numbers:
 
 
 def _fates(found: Journeys, names: pa.Array, disturbed: Sequence[tuple[int, int]]) -> pa.Table:
-    """How many packets had the same fate, with the first of them as an example."""
+    """The number of packets of each fate, with the first packet as an example."""
     starts, ends = np.array(disturbed, np.int64).reshape(-1, 2).T
     interval = np.searchsorted(starts, found.last_ns, side="right") - 1
     is_disturbed = (interval >= 0) & (found.last_ns <= np.append(ends, 0)[interval])
     parts = (found.gap, found.repeated, found.wrong_bit, is_disturbed, found.vanished_at + 1)
     fate = np.ravel_multi_index(parts, (2, 2, 2, 2, len(names) + 1))
     _, example, count = np.unique(fate, return_index=True, return_counts=True)
+    vanished_at = found.vanished_at[example]
     return pa.table(
         {
             "gap": found.gap[example],
             "repeated": found.repeated[example],
             "wrong_bit": found.wrong_bit[example],
-            "vanished_at": _named(found.vanished_at[example], names),
+            "vanished_at": names.take(pa.array(vanished_at, mask=vanished_at < 0)),
             "disturbed": is_disturbed[example],
             "packets": count,
             "example": [
-                # The high half of a packet's number is the incarnation of its sender; people count within it.
+                # The high half of a packet number is the incarnation of the sender; the low half counts within it.
                 f"packet {found.packet[each] & 0xFFFFFFFF} of {names[found.sender[each]]} to "
                 f"{names[found.destination[each]] if found.destination[each] >= 0 else 'nobody'}"
                 for each in example
@@ -199,7 +202,7 @@ def _fates(found: Journeys, names: pa.Array, disturbed: Sequence[tuple[int, int]
 
 
 def _message_costs(found: Journeys, names: pa.Array) -> pa.Table:
-    """Distinct host-to-host packets that crossed an expensive link, by message and purpose. Sequence 0 is about no message."""
+    """Distinct host-to-host packets that crossed an expensive link, by message and purpose. Sequence 0 stands for no message."""
     paid = found.expensive.astype(np.bool_)
     columns = {"origin": found.origin[paid], "sequence": found.sequence[paid], "purpose": found.purpose[paid]}
     counted = pa.table(columns).group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
@@ -211,11 +214,3 @@ def _message_costs(found: Journeys, names: pa.Array) -> pa.Table:
             "packets": counted["count_all"],
         }
     )
-
-
-def _named(positions: Numbers, names: pa.Array) -> pa.Array:
-    return names.take(pa.array(positions, mask=positions < 0))
-
-
-def _renamed(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    return table.rename_columns(list(names))

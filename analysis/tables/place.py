@@ -1,6 +1,6 @@
-"""Where the tables of a run are: in a hidden directory while the analysis works, in `tables/` when all of the analysis is done.
+"""Where the tables of a run are: in a hidden directory during the analysis, and in `tables/` when the analysis is complete.
 
-So a run whose analysis failed or was killed is as it was before, and never one with half of its tables.
+So an analysis that fails or is killed leaves the run as it was before, never with half of its tables.
 """
 
 import shutil
@@ -15,12 +15,12 @@ def unfinished_tables(directory: Path) -> Path:
 
 
 def discard(directory: Path) -> None:
-    """Remove the tables of an analysis that did not come to its end."""
+    """Remove the tables of an analysis that did not finish."""
     shutil.rmtree(unfinished_tables(directory), ignore_errors=True)
 
 
 def publish(directory: Path) -> None:
-    """Put the new tables in the place of those of an earlier analysis. While that lasts, the run has no summary: it is not analysed."""
+    """Replace the tables of an earlier analysis. Meanwhile the run has no summary, so it counts as not analysed."""
     (directory / "summary.json").unlink(missing_ok=True)
     if (directory / TABLES).exists():
         shutil.rmtree(directory / TABLES)

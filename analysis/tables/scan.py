@@ -1,9 +1,9 @@
-"""Capture files to the packets table, and event logs to Spark rows: each worker takes some files, or parts of files.
+"""Capture files to the packets table, and event logs to Spark rows: each worker reads some files, or parts of files.
 
-Captures are read by `sparkpcap`; here numbers become names, and workers write the packets table themselves, as to hand every packet to
-the JVM for that would take most of the time. What they hand over is a `report` of each part of a file: what was in it and what could not
-be read, and what it cost the link. So one pass over the files gives all three, and a file that is missing or damaged is a sentence in the
-books and not the end of the job.
+`sparkpcap` reads the captures; this module turns numbers into names. Workers write the packets table themselves, since passing every
+packet to the JVM would take most of the time. For each part of a file they return a `report` (what the part holds and what could not be
+read) and the costs of the link. So one pass over the files gives packets, reports and costs, and a missing or damaged file becomes a
+sentence in the books instead of a failed job.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,8 +54,8 @@ PACKETS: Final = pa.schema(
     ],
     metadata=PARQUET_METADATA,
 )
-"""One row for each time a datagram was seen on a link. Datagrams to our port that are not of this run have no `packet`, and what else
-only the header tells; their `sender` is who the address says it was."""
+"""One row for each sighting of a datagram on a link. A datagram to our port that is not of this run has no `packet` and no other field of
+the header; its `sender` follows from its address."""
 
 LINK_COSTS: Final = pa.schema(
     [
@@ -68,10 +68,10 @@ LINK_COSTS: Final = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
-"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run are of purpose `foreign`."""
+"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run have the purpose `foreign`."""
 
 ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), ("missed", pa.bool_()), *LINK_COSTS])
-"""What workers hand over: for each part of a capture file a row with its report, and rows without one, with what its packets cost. `run` is
+"""What workers return: for each part of a capture file a row with its report, and rows without one with the costs of its packets. `run` is
 the position of the run in the job."""
 
 EVENTS: Final = pa.schema(
@@ -87,12 +87,12 @@ EVENTS: Final = pa.schema(
         ("report", pa.string()),
     ]
 )
-"""One row for each event in a log that a history is made of (`runfiles.event_logs.KEPT`); `details` is JSON, where there are any."""
+"""One row for each logged event that histories use (`runfiles.event_logs.KEPT`). `details` is JSON, or null without details."""
 
 _BATCH: Final = 200_000
 _TASK: Final = pa.schema([("task", pa.int32())])
 _ETHERNET_HEADER: Final = 14
-# Numbers have no dictionary: to look for one takes as long as all the rest of the writing.
+# Only texts are encoded with a dictionary: trying it for numbers takes as long as all other writing.
 _TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
@@ -103,7 +103,7 @@ Task = Callable[[], Batches]
 
 
 class _Names(NamedTuple):
-    """How workers turn the numbers of one run into names, and which links there are."""
+    """What a worker needs to turn the numbers in packets of a run into names, and the links of the run."""
 
     directory: Path
     run: int
@@ -122,7 +122,7 @@ class Scanned(NamedTuple):
 
 
 def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: bool = True) -> Scanned:
-    """Write the packets table of every run, from captures or what the simulator wrote. Where cuts were guessed wrongly, once more."""
+    """Write the packets table of every run, from captures or from crossings of a simulation; again if cuts were guessed wrongly."""
     places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
     simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
@@ -164,7 +164,7 @@ def packets_table(directory: Path) -> Path:
 
 
 def _empty_table(directory: Path) -> Path:
-    """Where a run's packets go; what an analysis that was killed left is removed."""
+    """An empty packets table for a run, without the files of an analysis that was killed."""
     discard(directory)
     place = packets_table(directory)
     place.mkdir(parents=True)
@@ -173,7 +173,7 @@ def _empty_table(directory: Path) -> Path:
 
 @contextmanager
 def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
-    """Writes a file of a run's packets table. Readers see it when it is whole."""
+    """Write a file of the packets table of a run. Readers see the file when it is complete."""
     name = f"part-{task}.parquet"
     with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy", use_dictionary=_TEXTS) as writer:
         yield writer
@@ -191,7 +191,7 @@ def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
 
 
 def distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
-    """Spread the tasks over the workers, several to each."""
+    """Distribute the tasks over the workers."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Batches:
         for batch in batches:
@@ -217,7 +217,7 @@ def _names(run: RunInput) -> _Names:
 
 
 def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq.ParquetWriter) -> Batches:
-    """Write the packets of a capture file or of a part of it; what they cost, and the report."""
+    """Write the packets of a part of a capture file; yields their costs, then the report."""
     query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
     batches = read(part, query)
     while True:
@@ -225,8 +225,10 @@ def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq
             batch = next(batches)
         except StopIteration as end:
             found: Report = end.value
-            report = _report(names.captures[item].file, found)
-            yield batch_of(ACCOUNTS, 1, {"run": [run], "report": [report], "missed": [found.missed]})
+            cut = (f"has {found.cut} packets of which too little was kept to read them",) if found.cut else ()
+            report = CaptureReport(names.captures[item].file, found.packets, found.skipped, (*found.problems, *cut))
+            text = msgspec.json.encode(report).decode()
+            yield batch_of(ACCOUNTS, 1, {"run": [run], "report": [text], "missed": [found.missed]})
             return
         packets = _packets(names, item, batch)
         writer.write_batch(packets)
@@ -234,7 +236,7 @@ def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq
 
 
 def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
-    """What a batch of packets cost each link."""
+    """The costs of a batch of packets, by link, direction and purpose."""
     foreign = pc.fill_null(packets["purpose"], FOREIGN)
     kept = packets.select(["link", "source", "target", "expensive"])
     counted = kept.append_column("purpose", foreign).append_column("packets", pa.repeat(1, len(foreign)))
@@ -244,19 +246,19 @@ def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sums(costs: pa.Table) -> pa.Table:
-    """Costs of the same kind added up."""
+    """Costs summed by all columns other than packets and bytes."""
     kinds = [name for name in ("run", *LINK_COSTS.names) if name in costs.column_names and name not in {"packets", "bytes"}]
     sums = costs.group_by(kinds).aggregate([("packets", "sum"), ("bytes", "sum")])
     return sums.rename_columns([*kinds, "packets", "bytes"])
 
 
 def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of numbers to a batch with names."""
+    """A batch as captured to a batch of the packets table: numbers become names."""
     rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
     by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
     sender = _lookup(batch["sender"], by_number, names.hosts)
     origin = _lookup(batch["origin"], by_number, names.hosts)
-    # An agent refuses what comes from or is about a host that it does not know, so that is not ours either.
+    # Agents refuse packets that name an unknown host, so such packets are not of this run.
     known = pc.and_(sender.is_valid(), origin.is_valid())
     ours = pc.and_(known, pc.fill_null(pc.less_equal(batch["purpose"], int(Purpose.CONTROL)), fill_value=False))
     by_address = _lookup(batch["source"], names.addresses, names.hosts)
@@ -288,7 +290,7 @@ def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:
 
 
 def read_events(host: str, path: Path, run: int) -> Batches:
-    """The events of one host that a history is made of; a report if its log cannot be read to its end."""
+    """The events of one host that histories use, and a report if the log cannot be read to its end."""
     log = read_log(host, path)
     rows = len(log.events)
     columns = {name: [getattr(event, name) for _, event in log.events] for name in ("event", "at_ns", "origin", "sequence")}
@@ -299,13 +301,8 @@ def read_events(host: str, path: Path, run: int) -> Batches:
         yield batch_of(EVENTS, 1, {"run": [run], "report": [log.problem]})
 
 
-def _report(file: str, found: Report) -> str:
-    cut = (f"has {found.cut} packets of which too little was kept to read them",) if found.cut else ()
-    return msgspec.json.encode(CaptureReport(file, found.packets, found.skipped, (*found.problems, *cut))).decode()
-
-
 def batch_of(schema: pa.Schema, rows: int, columns: dict[str, Any]) -> pa.RecordBatch:
-    """A batch of `schema`: columns that are not given are null."""
+    """A batch of `schema`; columns that are not given are null."""
     arrays = [_column(columns.get(field.name), rows, field.type) for field in schema]
     return pa.record_batch(arrays, schema=schema)
 

@@ -1,4 +1,4 @@
-"""The tables of a run that are small: made of what the driver has anyway, and written without Spark. docs/tables.md describes them all."""
+"""The small tables of a run, made without Spark from data that the driver has anyway. docs/tables.md describes every table."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -43,7 +43,7 @@ def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _delays(deliveries: pa.Table) -> pa.Table:
-    """By message: to how many other hosts it came, the median of the delays, and the delay to the last host."""
+    """For each message the number of other hosts that delivered it, the median delay, and the delay to the last host."""
     by_message = deliveries.group_by(["origin", "sequence"]).aggregate([("delay_ms", "list")])
     rows = [
         {"origin": origin, "sequence": sequence, "hosts": len(ms), "p50_ms": quantiles(ms, [0.5])[0], "last_ms": max(ms)}
