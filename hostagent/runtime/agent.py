@@ -219,11 +219,15 @@ class Agent(Environment):
         """Do what the testbed asks, all that it has asked by now: messages that are broadcast at once can share datagrams."""
         for _ in range(MOST_PER_WAKE_UP):
             try:
-                request = self._control.recv(65536)
+                request, asker = self._control.recvfrom(65536)
             except BlockingIOError:
                 break
             if self._stops_at(request):
                 return
+            if asker:
+                # Whoever can be answered wants to know when it is in force.
+                with suppress(OSError):
+                    self._control.sendto(request, asker)
             if self._due_signal:
                 break
         self._finish_wake_up()

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import BroadcastRequest, Hush, Request, Stop, encode_request
+from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, Request, SetClock, Stop, encode_request
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import borrowed_sockets, inside
@@ -43,7 +43,10 @@ class Agents:
         self._refused_before = {host: _kernel_refusals(plan, host) for host in plan.network.hosts}
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._control.setblocking(False)
-        self._unheard: dict[str, deque[bytes]] = {}
+        self._confirming = _answered_socket(Path(setting.private, "testbed.control"))
+        """Agents answer what comes from this socket, as it has a name."""
+        self._unconfirmed = Counter[str]()
+        self._unheard: dict[str, deque[tuple[socket.socket, bytes]]] = {}
         """Requests to agents that have no room for more: a socket takes about ten from an agent that stands still."""
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
@@ -129,7 +132,7 @@ class Agents:
         """End the launcher, and with it every agent, at once."""
         self._launcher.kill()
         self._launcher.wait()
-        for pipe in (self._launcher.stdin, self._launcher.stdout, self._control):
+        for pipe in (self._launcher.stdin, self._launcher.stdout, self._control, self._confirming):
             if pipe is not None:
                 pipe.close()
 
@@ -168,6 +171,7 @@ class Agents:
             return
         self._pids.pop(host, None)
         self._unheard.pop(host, None)
+        self._forget_faults(host)
         if host in self._expected_deaths and int(number) == -signal.SIGKILL:
             self._expected_deaths.pop(host)()
         elif number != "0":
@@ -214,21 +218,38 @@ class Agents:
 
     def ask(self, host: str, request: Request) -> None:
         """Send a request to an agent, as soon as it has room for it; one that is down hears nothing."""
-        self._unheard.setdefault(host, deque()).append(encode_request(request))
+        is_fault = isinstance(request, SetClock | AtDoor)
+        self._unheard.setdefault(host, deque()).append((self._confirming if is_fault else self._control, encode_request(request)))
+        self._unconfirmed[host] += is_fault
         if not self._ask_again(host):
             self.notice()
+
+    def has_confirmed(self, host: str) -> bool:
+        """Whether an agent says that every fault which was asked of it is in force."""
+        with suppress(BlockingIOError):
+            while True:
+                _, path = self._confirming.recvfrom(65536)
+                self._unconfirmed[Path(path).stem] -= 1
+        return self._unconfirmed[host] <= 0
+
+    def _forget_faults(self, host: str) -> None:
+        """An agent that is gone confirms nothing more, and what it has confirmed is not for its successor."""
+        self.has_confirmed(host)
+        del self._unconfirmed[host]
 
     def _ask_again(self, host: str) -> bool:
         """Send what an agent has not heard, in its order, as far as it has room; whether it is there."""
         waiting = self._unheard[host]
         try:
             while waiting:
-                self._control.sendto(waiting[0], str(self.setting.control(host)))
+                sender, request = waiting[0]
+                sender.sendto(request, str(self.setting.control(host)))
                 waiting.popleft()
         except BlockingIOError:
             return True
         except ConnectionRefusedError:
             del self._unheard[host]
+            self._forget_faults(host)
             return False
         del self._unheard[host]
         return True
@@ -239,6 +260,14 @@ class Agents:
     def _kernel_counters(self, host: str) -> dict[str, int]:
         before = self._refused_before[host]
         return {name: count - before[name] for name, count in _kernel_refusals(self._plan, host).items()}
+
+
+def _answered_socket(path: Path) -> socket.socket:
+    """A socket with a name, which agents can answer."""
+    named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    named.setblocking(False)
+    named.bind(str(path))
+    return named
 
 
 def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:

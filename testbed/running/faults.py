@@ -216,6 +216,23 @@ class Injector:
             case vocabulary.Pause(host=host) | vocabulary.Resume(host=host) if host in agents.running:
                 state = "stands still" if agents.stands_still(host) else "up"
                 yield host, state, "stands still" if isinstance(fault, vocabulary.Pause) else "up"
+            case vocabulary.Clock(host=host) | vocabulary.DropMessage(host=host) | vocabulary.DuplicateMessage(host=host):
+                expected = self._expected_of_agent(fault, host)
+                yield host, expected if agents.has_confirmed(host) or agents.stands_still(host) else "does not answer", expected
+
+    def _expected_of_agent(self, fault: Fault, host: str) -> str:
+        """What is to be seen of a fault that an agent does to itself, and confirms."""
+        if host not in self._agents.running:
+            return "down"
+        if self._agents.stands_still(host):
+            return "stands still, and is asked when it goes on"
+        match fault:
+            case vocabulary.DropMessage(kind=kind, nth=nth):
+                return f"drops {kind} number {nth} from now on"
+            case vocabulary.DuplicateMessage(kind=kind, nth=nth):
+                return f"receives {kind} number {nth} from now on twice"
+            case _:
+                return "has set its clock"
 
     def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
         agents = self._agents

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hostagent.runtime.agent import Setting
+from hostagent.runtime.control import AtDoor, SetClock
 from testbed.running import agents as module
 from testbed.running.agents import Agents
 from topologies import clusters
@@ -48,6 +49,26 @@ def _no_patience(monkeypatch):
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_no_patience")
+def test_an_agent_confirms_the_faults_that_it_does_to_itself(agents):
+    """One that stands still does not, and one that has died is not waited for."""
+    for request in (SetClock(1.0, 1.5), AtDoor("Copy", 1, copies=0)):
+        agents.ask("h2", request)
+    while not agents.has_confirmed("h2"):
+        agents.notice(wait_s=0.01)
+    agents.broadcast("h2", b"broadcasts are not confirmed")
+    assert agents.has_confirmed("h2")
+    agents.signal("h2", signal.SIGSTOP)
+    while not agents.stands_still("h2"):
+        agents.notice(wait_s=0.01)
+    agents.ask("h2", SetClock(0.0, 1.0))
+    assert not agents.has_confirmed("h2")
+    agents.signal("h2", signal.SIGKILL)
+    assert agents.has_confirmed("h2")
+    agents.ask("h2", SetClock(0.0, 1.0))
+    assert agents.has_confirmed("h2")
 
 
 @pytest.mark.usefixtures("_no_patience")

@@ -123,6 +123,12 @@ def test_messages_at_the_door_are_dropped_and_duplicated(play):
         protocol="best-effort",
         settle=300,
     )
+    assert [fault["observed"] for fault in run.faults] == [
+        "h4 drops Copy number 2 from now on",
+        "h5 receives Copy number 1 from now on twice",
+        "h6 has set its clock",
+    ]
+    assert run.record["problems"] == []
     assert run.counters["h4"]["refused_injected"] == 1
     assert len(run.delivered("h4")) == 4
     assert run.delivered("h5") == [1, 2, 3, 4, 5]
