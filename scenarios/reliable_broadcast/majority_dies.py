@@ -2,8 +2,8 @@
 """A majority delivers a message and dies: who waited for a majority has lost it, uniform broadcast has not (second paper).
 
 The last two of six hosts are cut off for a moment, too short for anybody to suspect them, while the fifth message is broadcast. Each of the
-other four is killed soon after it has delivered that message. `majority` delivers when more than half of the hosts have a message: so the four
-deliver it among themselves and die, and nobody is left who knows of it. `uniform` waits for the last two, as nobody suspects them.
+other four is killed soon after it has delivered that message. `majority` delivers when more than half of the hosts have a message: so the
+four deliver it among themselves and die, and nobody is left who knows of it. `uniform` waits for the last two, as nobody suspects them.
 """
 
 from collections.abc import Iterator

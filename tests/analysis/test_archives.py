@@ -244,10 +244,9 @@ def test_an_event_log_with_deep_or_huge_values_is_damaged_from_that_line_on(runs
     log = runs / "basic" / "events" / "h1.jsonl"
     log.write_bytes(log.read_bytes() + line % value + b"\n")
     number = log.read_bytes().count(b"\n")
-    if b"details" in line and value == HUGE:
-        assert check_run(runs / "basic").reasons == check_run(runs / "again" / "2").reasons
-    else:
-        assert f"the event log of h1 is damaged from line {number} on" in check_run(runs / "basic").reasons
+    harmless = b"details" in line and value == HUGE
+    damage = f"the event log of h1 is damaged from line {number} on"
+    assert (damage in check_run(runs / "basic").reasons) is not harmless
 
 
 def test_brackets_in_texts_are_not_nested():
