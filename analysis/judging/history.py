@@ -111,6 +111,11 @@ class History(NamedTuple):
         return len({broadcast.message for broadcast in self.broadcasts})
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The hosts that broadcast."""
+        return frozenset(broadcast.origin for broadcast in self.broadcasts)
+
+    @property
     def broadcast_at(self) -> dict[MessageId, int]:
         """When each message was first broadcast."""
         return {broadcast.message: broadcast.at_ns for broadcast in reversed(self.broadcasts)}

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import msgspec
 
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Items = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
 
 class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
@@ -43,12 +46,16 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     guarantees: tuple[Guarantee, ...]
     carrier: Carrier = Carrier.ORIGIN
-    patience_ms: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+    patience_ms: Amount
     """A way that stays open this long is used: what could be carried on it and was not counts against the protocol."""
-    background_per_second: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+    background_per_second: Amount = 0.0
     """Datagrams that a host sends per second when there is nothing left to do."""
-    retained: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    background_per_source: Amount = 0.0
+    """The datagrams to add for each host that has broadcast."""
+    retained: Items
     """Items that a host may still keep when there is nothing left to do."""
+    retained_per_source: Items = 0
+    """The items to add for each host that has broadcast."""
 
     def packed(self, pack_ms: float | None) -> "Promise":
         """The same where messages wait for others to share a datagram: a message may, and so may the answer to it."""

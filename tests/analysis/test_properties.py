@@ -239,6 +239,20 @@ def test_a_stated_background_is_let_pass_and_more_is_not():
     assert judged(G.QUIESCENCE, stage, background=7).verdict is Verdict.VIOLATED
 
 
+@pytest.mark.parametrize(
+    ("guarantee", "core", "of_all", "of_each", "kept", "broken"),
+    [
+        (G.QUIESCENCE, m.ChattersForEver, "background_per_second", "background_per_source", 10.0, 7.0),
+        (G.BOUNDED_MEMORY, m.KeepsEverythingForEver, "retained", "retained_per_source", 21, 20),
+    ],
+)
+def test_what_is_stated_for_each_source_counts_for_those_that_broadcast(guarantee, core, of_all, of_each, kept, broken):
+    stage = plays.many_messages(core)
+    for stated, verdict in ((kept, Verdict.HOLDS), (broken, Verdict.VIOLATED)):
+        asked = msgspec.structs.replace(promise(), **{of_all: 0, of_each: stated})
+        assert CHECKS[guarantee](stage.history(), asked, stage.connectivity()).verdict is verdict
+
+
 def test_without_samples_rest_is_unknown():
     stage = plays.many_messages(Basic)
     stage.events = [event for event in stage.events if event[2] != "sample"]

@@ -6,9 +6,13 @@ from collections import Counter
 import msgspec
 import pytest
 
+from analysis.judging.connectivity import Connectivity
+from analysis.judging.judge import CHECKS, Verdict
+from hostagent.contract.promises import Guarantee
 from hostagent.protocols.cluster_tree import ClusterTree
 from scenarios import Scenario, Workload
 from scenarios.faults import Crash, DropMessage, Heal, LinkDown, LinkUp, Partition, Restart
+from simulator.cases import history_of
 from simulator.engine import CROSSING, simulate
 from topologies import clusters, figure_3_2
 
@@ -134,6 +138,20 @@ def test_messages_that_everybody_has_are_forgotten(run):
     """Section 5: INFO sets and what is kept are pruned."""
     outcome = run(clusters(3, 2, "ring"), settle=10_000.0)
     assert not any(tree(outcome, host).payloads or tree(outcome, host).sent_s for host in outcome.world.network.hosts)
+
+
+@pytest.mark.parametrize("mode", ["frugal", "literal"])
+def test_at_rest_it_keeps_and_sends_no_more_than_it_states(mode):
+    """With three sources, whose trees are three."""
+    network, parameters = clusters(4, 3, "ring"), ClusterTree.Parameters(mode=mode)
+    scenario = Scenario(network=network, sources=("h1", "h5", "h12"), workload=Workload(messages=60, settle=45_000.0))
+    outcome = simulate(scenario, ClusterTree, parameters, 1)
+    promise = ClusterTree.promise(parameters, 12)
+    history, connectivity = history_of(outcome), Connectivity(network, outcome.faults, outcome.ended_ns)
+    for guarantee in (Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY):
+        assert guarantee in promise.guarantees
+        finding = CHECKS[guarantee](history, promise, connectivity)
+        assert (finding.verdict, finding.cases, finding.reason) == (Verdict.HOLDS, 12, "")
 
 
 def test_links_that_lose_a_third_of_their_packets_are_repaired(run):

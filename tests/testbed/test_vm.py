@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not doctor.has_vm(), reason="user-mode-linux is not installed"),
     pytest.mark.usefixtures("nothing_left_behind"),
 ]
-SMALL = ("clusters", "--protocol", "basic", "--set", "k=2", "--set", "size=2", "--set", "shape=line")
+SMALL = ("clusters", "--protocol", "basic", "--set", "k=2", "--set", "size=2", "--set", "shape=line", "--set", "messages=100")
 
 
 def children(process: int, name: str = ".") -> list[int]:

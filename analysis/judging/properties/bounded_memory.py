@@ -13,13 +13,14 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         return stop
     due_ns, samples = rest(history, promise, connectivity)
     time, open_question, within = Clock(history), None, 0
+    stated = promise.retained + promise.retained_per_source * len(history.sources)
     for host, taken in samples.items():
         if not taken:
             open_question = unknown(f"{host} was not sampled after the last broadcast or fault")
             continue
         last = taken[-1]
-        if last.items > promise.retained:
-            sentence = f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, where {promise.retained} are stated"
+        if last.items > stated:
+            sentence = f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, where {stated} are stated"
             if last.at_ns >= due_ns:
                 return violated(within + 1, sentence, last)
             open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")

@@ -23,6 +23,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         return stop
     due_ns, samples = rest(history, promise, connectivity)
     time, open_question, quiet = Clock(history), None, 0
+    stated = promise.background_per_second + promise.background_per_source * len(history.sources)
     for host, taken in samples.items():
         settled = [sample for sample in taken if sample.at_ns >= due_ns]
         window = settled if len(settled) >= 2 else _second_half(taken)
@@ -30,8 +31,8 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             open_question = unknown(
                 f"{host} was sampled {len(taken)} times after the last broadcast or fault; it takes two to tell a rate"
             )
-        elif _busy(window[0], window[-1], promise):
-            sentence = _sentence(window[0], window[-1], promise, time)
+        elif _busy(window[0], window[-1], stated):
+            sentence = _sentence(window[0], window[-1], stated, time)
             if window is settled:
                 return violated(quiet + 1, sentence, window[0], window[-1])
             open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
@@ -47,13 +48,13 @@ def _second_half(taken: list[Sample]) -> list[Sample]:
     return late if len(late) >= 2 else taken[-2:]
 
 
-def _busy(one: Sample, two: Sample, promise: Promise) -> bool:
+def _busy(one: Sample, two: Sample, stated: float) -> bool:
     seconds = (two.at_ns - one.at_ns) / 1e9
-    return two.sent - one.sent > TOLERANCE * promise.background_per_second * seconds + EXTRA
+    return two.sent - one.sent > TOLERANCE * stated * seconds + EXTRA
 
 
-def _sentence(one: Sample, two: Sample, promise: Promise, time: Clock) -> str:
+def _sentence(one: Sample, two: Sample, stated: float, time: Clock) -> str:
     return (
         f"{one.host} sent {two.sent - one.sent} datagrams between {time(one.at_ns)} and {time(two.at_ns)}, with nothing left to do, "
-        f"where {promise.background_per_second:g} a second are stated"
+        f"where {stated:g} a second are stated"
     )

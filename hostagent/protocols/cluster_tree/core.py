@@ -13,7 +13,8 @@ its own; a host that sees a gap in another's INFO fills it; so a source that is 
 
 Guarantees. No creation, no duplication, and validity carried by anyone: whoever is connected for long enough, hop by hop, to a host that
 has a message gets it. Messages may be delivered out of order; the paper wants them prompt. Frugal with the cost bit: once the network is
-whole and a message was broadcast, the parents form a cluster tree and keep it.
+whole and a message was broadcast, the parents form a cluster tree and keep it. At rest a host keeps no messages, and sends what its
+exchange states.
 
 Messages. `Copy` (data, or repair where it fills a gap); everything else is control (`messages.py`).
 
@@ -47,7 +48,7 @@ from hostagent.contract.promises import Carrier, Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
 from hostagent.protocols.cluster_tree.exchange import Exchange
 from hostagent.protocols.cluster_tree.frugal import Frugal
-from hostagent.protocols.cluster_tree.knowledge import KNOWLEDGE
+from hostagent.protocols.cluster_tree.knowledge import KNOWLEDGE, SAMPLES
 from hostagent.protocols.cluster_tree.literal import Literal
 from hostagent.protocols.cluster_tree.messages import Adopt, Declare, Detach, Hearsay, Hello, Info, Pointer, Report, ranges
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
@@ -59,6 +60,16 @@ LONGEST_ROUND_TRIP_S = 5.0
 MOST_DOUBLINGS = 30
 # A bit for each host must fit into a datagram, beside the ranges of an INFO set.
 MOST_HOSTS = 4000
+
+# At rest no message is kept: every host has them all, and knows it. What is left has at most one entry for each host, in these fields. For
+# all trees: the cluster (seen twice, here and in `clusters`), and in the exchange the numbers, cluster_of, met, introduced, mates, greeted,
+# answered, probed, tried; and `_told_cluster` has one hello.
+FIELDS_OF_A_HOST = 11
+# For each tree: map, lead, parents, children, silent, asked_s and the numbers; in the exchange answered, reports (a pair each, so three),
+# owed and quiet. Eight more are single: the tree, its deliveries, its report in `_told_cluster`, questions, asking, at_last_ein (a pair).
+FIELDS_OF_A_TREE = 13
+# By transit times, the last of them from each host are kept.
+TRANSIT_TIMES = 1 + SAMPLES
 
 EXCHANGES: dict[str, type[Exchange]] = {"frugal": Frugal, "literal": Literal}
 
@@ -87,7 +98,10 @@ class ClusterTree(Core):
     @classmethod
     def promise(cls, parameters: ClusterTreeParameters, hosts: int) -> Promise:
         """What it promises, and what it costs at rest."""
-        guarantees = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT)
+        guarantees = (
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
+            *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
+        )
         exchange = EXCHANGES[parameters.mode]
         # At rest, on lossy links, the literal mode lets go of parents, and has no reason to attach to others before there is news.
         stands = parameters.mode == "frugal" and parameters.clusters_from == "cost-bit"
@@ -96,7 +110,9 @@ class ClusterTree(Core):
             carrier=Carrier.ANYONE,
             patience_ms=exchange.patience_ms(parameters, hosts),
             background_per_second=exchange.background_per_second(parameters, hosts),
-            retained=20 * hosts,
+            background_per_source=exchange.background_per_source(parameters, hosts),
+            retained=(FIELDS_OF_A_HOST + TRANSIT_TIMES * (parameters.clusters_from == "time-stamps")) * hosts + 1,
+            retained_per_source=FIELDS_OF_A_TREE * hosts + 8,
         )
 
     @classmethod

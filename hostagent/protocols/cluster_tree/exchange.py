@@ -30,7 +30,12 @@ class Exchange(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """Messages that a host sends per second and source when there is nothing left to do."""
+        """Messages that a host sends per second when there is nothing left to do, however many sources there are."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def background_per_source(parameters: ClusterTreeParameters, hosts: int) -> float:
+        """Messages that a host sends per second for each source when there is nothing left to do."""
 
     def start(self) -> None:  # noqa: B027 - matters to one mode only
         """The host starts."""

@@ -92,8 +92,19 @@ class Frugal(Exchange):
 
     @staticmethod
     def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """Everybody in the cluster is told twice, a leader has a parent and probes, and a parent has children."""
-        return 1000 * ((hosts - 1) * (2 / parameters.eic_ms + 4 / parameters.pa_ms) + 2 / parameters.gfx_ms)
+        """A hello to everybody in the cluster, every other `eic_ms` as nothing changes, and one with each probe."""
+        return 1000 * ((hosts - 1) / (2 * parameters.eic_ms) + 1 / parameters.gfx_ms)
+
+    @staticmethod
+    def background_per_source(parameters: ClusterTreeParameters, hosts: int) -> float:
+        """A report with each hello; and questions between parents and children in different clusters.
+
+        A question, and the answer to it, is three messages: a declaration or an adoption, a hello or a second report, and a report. It is
+        asked after each `pa_ms`, and `MOST_QUESTIONS` times where packets are lost. Another host is in the cluster, or is a parent or a
+        child outside, so the dearer of the two counts for all.
+        """
+        to_each = max(1 / (2 * parameters.eic_ms), 3 * MOST_QUESTIONS / parameters.pa_ms)
+        return 1000 * ((hosts - 1) * to_each + 1 / parameters.gfx_ms)
 
     def start(self) -> None:
         """Find the cluster, and tell it."""

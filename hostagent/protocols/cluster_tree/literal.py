@@ -20,10 +20,18 @@ class Literal(Exchange):
         return 10 * (parameters.ein_ms + parameters.np1_ms + parameters.np2_ms + parameters.gfn_ms + parameters.gfx_ms)
 
     @staticmethod
-    def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """Every host still tells every other its INFO."""
-        rates = (1 / parameters.eic_ms, 1 / parameters.ein_ms, 1 / parameters.epp_ms)
-        return 1000 * (hosts - 1) * sum(rates) + 4000 / parameters.np1_ms
+    def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:  # noqa: ARG004 - each tree has its own timers
+        """Nothing that is not of a tree."""
+        return 0.0
+
+    @staticmethod
+    def background_per_source(parameters: ClusterTreeParameters, hosts: int) -> float:
+        """INFO and parent pointers to everybody in the cluster, INFO to all others, and the declarations of all children are answered.
+
+        A host declares itself once in `np1_ms`, or in `np2_ms` where nobody answers, and may detach before that.
+        """
+        to_each = 1 / parameters.eic_ms + 1 / parameters.epp_ms + 1 / parameters.ein_ms + 1 / parameters.np2_ms
+        return 1000 * ((hosts - 1) * to_each + 2 / parameters.np2_ms)
 
     def begin(self, tree: Tree) -> None:
         """Set all timers, spread over one period, so that hosts do not all speak at once."""
