@@ -1,8 +1,8 @@
-"""Capture files as arrays: where each packet's bytes are, when it was seen, how long it was and on what kind of link.
+"""Capture files as arrays: for each packet the place of its bytes, its time, its length and its link type.
 
 Reads classic pcap (micro- and nanoseconds) and pcapng (section header, interface description, enhanced, simple and obsolete packet
-blocks; others are passed over), both in either byte order. Nothing here raises for what a file holds: the part that can be read
-is read, and `problems` says what cannot.
+blocks; others are skipped), both in either byte order. No content of a file raises an exception: whatever can be read is read,
+and `problems` says what cannot be.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from sparkpcap.walk import Bytes, Places, follow, numbers_at, rows_at
 Flags = NDArray[np.bool_]
 
 WINDOW: Final = 16 << 20
-"""The bytes that are looked at together: what memory depends on, instead of the size of a file."""
+"""The bytes processed at a time: memory depends on this, and not on the size of a file."""
 GUESSED: Final = 1 << 20
-"""The bytes among which the start of a record is guessed; it must lead through half of them."""
-# The longest packet that libpcap and Wireshark take for one.
+"""The bytes in which the start of a record is guessed; the chain from the guess must lead through half of them."""
+# The longest packet that libpcap and Wireshark accept.
 LONGEST_PACKET: Final = 262144
 
 _FILE_HEADER: Final = 24
 _RECORD_HEADER: Final = 16
 _MAGICS: Final = {0xA1B2C3D4: 6, 0xA1B23C4D: 9}
-# Packets of one file that are near each other in it are less than a day apart; if not, only speed is lost.
+# Neighbouring packets of a file are assumed to be less than a day apart; if they are not, reading is only slower.
 _DAY_S: Final = 86_400
 
 _SECTION: Final = b"\x0a\x0d\x0d\x0a"
@@ -41,7 +41,7 @@ _ERA_S: Final = 9_200_000_000
 
 
 class Interface(NamedTuple):
-    """What the packets of one interface have in common. `resolution` is as in pcapng: a power of ten, or of two with the top bit set."""
+    """The properties of an interface. `resolution` is as in pcapng: a power of ten, or of two if the top bit is set."""
 
     link_type: int
     resolution: int = 6
@@ -50,7 +50,7 @@ class Interface(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What must be known to read a file from some place on: its format, byte order, and the interfaces described before that place."""
+    """What is needed to read a file from some place on: its format, its byte order, and the interfaces described before that place."""
 
     blocks: bool
     order: str
@@ -58,7 +58,7 @@ class Form(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Packets in a window: where their bytes are in it, and what the capture says of them. Where `timed` is false no time was kept."""
+    """The packets in a window: where their bytes are, and what the capture says about them. A packet that is not `timed` has no time."""
 
     data: Bytes
     at: Places
@@ -70,7 +70,7 @@ class Packets(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Whole records of a file: the place of the window in it, the window, where records are in the window, and how to read the first."""
+    """Complete records of a file: the place of the window, the window, the places of records in it, and how to read the first one."""
 
     at: int
     data: Bytes
@@ -84,7 +84,7 @@ class Stretch(NamedTuple):
 
 
 class Capture:
-    """The packets of a file, or of the part of it from `start` to `end`, of which `form` is then known and both ends are records."""
+    """The packets of a file, or of the part from `start` to `end`: then records start at both places, and `form` is known."""
 
     def __init__(self, source: Source, start: int = 0, end: int | None = None, form: Form | None = None) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class Capture:
 
     @property
     def at(self) -> int:
-        """The place up to which it was read: a file that grows can be read on from there, with `form`."""
+        """The place up to which the file was read. A file that grows can be read on from there, with `form`."""
         return self._at
 
     @property
@@ -107,7 +107,7 @@ class Capture:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be read, so far."""
+        """What could not be read so far."""
         counted = (f"has {count} packets {what}" for what, count in self._damaged.items() if count)
         return tuple(problem for problem in (self._source.problem, self._problem, *counted) if problem)
 
@@ -118,7 +118,7 @@ class Capture:
             yield found
 
     def stretches(self) -> Iterator[Stretch]:
-        """The records of the capture, a window at a time. Ends early where the chain of records is broken, with a problem."""
+        """The records of the capture, a window at a time. Where the chain of records is broken, this ends early with a problem."""
         while (window := self._window()) is not None:
             if self._form is None or (self._form.blocks and _starts_section(window)):
                 length = self._open(window)
@@ -149,7 +149,7 @@ class Capture:
         return None
 
     def _open(self, window: Bytes) -> int:
-        """Read the header of a file or of a section; its length, or 0 if it is none."""
+        """Read the header of a file or of a section. Returns its length, or 0 if it is not valid."""
         if _starts_section(window):
             order, length = _section(window)
             self._form = Form(blocks=True, order=order, interfaces=())
@@ -165,15 +165,16 @@ class Capture:
         return 0
 
     def _pass_over(self, window: Bytes, chain: "_Records | _Blocks") -> int:
-        """What follows is no whole record: say why, or pass over a block that is longer than a window and holds no packet."""
+        """There is no complete record: record the problem and return 0, or the length of a long block without packets, to skip it."""
         length = chain.claimed(0)
         if length is None or (0 < length <= chain.longest and len(window) < length):
             self._problem = f"ends in the middle of a packet; the last {self._source.rest(self._at)} bytes are skipped"
         elif self._form and self._form.blocks and length > len(window) == WINDOW and not chain.holds_packet(0):
             return length
         else:
-            what = f"a block of impossible length {length}" if self._form and self._form.blocks else _impossible(length)
-            self._problem = self._stopped(f"has {what}", self._at)
+            blocks = self._form and self._form.blocks
+            what = f"block of impossible length {length}" if blocks else f"packet of impossible length {length - _RECORD_HEADER}"
+            self._problem = self._stopped(f"has a {what}", self._at)
         return 0
 
     def _stopped(self, why: str, at: int) -> str:
@@ -214,7 +215,7 @@ class Capture:
 
 
 def guess(source: Source, at: int, form: Form) -> int | None:
-    """A place from `at` on where a record of classic pcap may start; nothing where none is found. A payload may look like one."""
+    """The first place from `at` on that looks like the start of a record of classic pcap, or None. A payload can look like one, too."""
     window = source.window(at, GUESSED)
     first_s = numbers_at(source.window(_FILE_HEADER, _RECORD_HEADER), form.order + "u4")[0]
     span = len(window) // 2
@@ -231,7 +232,7 @@ def guess(source: Source, at: int, form: Form) -> int | None:
 
 
 class _Records:
-    """The records of classic pcap as a chain. Its first record, if it does not start with one, was taken at about `first_s`."""
+    """The records of classic pcap as a chain. `first_s` is the time of the first record if `data` does not start with a record."""
 
     longest: Final = _RECORD_HEADER + LONGEST_PACKET
 
@@ -256,15 +257,15 @@ class _Records:
         return length if length and length <= self.longest and at + length <= self.size else 0
 
     def claimed(self, at: int) -> int | None:
-        """What the record says of its length, if there is as much of it."""
+        """The length that the header of the record states; None if the header is incomplete."""
         return _RECORD_HEADER + int(self._unpack(self._view, at + 8)[0]) if at + _RECORD_HEADER <= self.size else None
 
     def holds_packet(self, _at: int) -> bool:
-        """All records do."""
+        """Every record holds a packet."""
         return True
 
     def likely(self, at: Places, span: int) -> Flags:
-        """Its time is near that of the first record, it is not empty, and so on, and for the record behind it the same."""
+        """Where a record may start: its time is near that of the first record, its lengths are possible, and the next time fits."""
         found = self._near(rows_at(self._words, at, span))
         row, column = np.nonzero(found)
         places = at[row] + column
@@ -281,9 +282,9 @@ class _Records:
 
 
 class _Blocks:
-    """The blocks of a section of pcapng as a chain. A new section ends it."""
+    """The blocks of a section of pcapng as a chain, which ends at the next section."""
 
-    # A block has options behind its packet.
+    # A block has options after its packet.
     longest: Final = 2 * LONGEST_PACKET
 
     def __init__(self, data: Bytes, order: str) -> None:
@@ -305,15 +306,15 @@ class _Blocks:
         return int(self.lengths(np.array([at]))[0])
 
     def claimed(self, at: int) -> int | None:
-        """What the block says of its length, if there is as much of it."""
+        """The length that the header of the block states; None if the header is incomplete."""
         return int(self._unpack(self._view, at)[1]) if at + 8 <= self.size else None
 
     def holds_packet(self, at: int) -> bool:
-        """Whether it is a block for a packet, or one that describes an interface: those are not passed over."""
+        """Whether the block holds a packet or describes an interface: such blocks must not be skipped."""
         return self._unpack(self._view, at)[0] in {_INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED}
 
     def likely(self, at: Places, span: int) -> Flags:
-        """It is a multiple of four bytes from the start and names the commonest kind of packet, and its two lengths agree."""
+        """Where a block may start: at a multiple of four, of the most common kind, and with two lengths that agree."""
         found = np.asarray(rows_at(self._words, at, span) == _ENHANCED)
         row, column = np.nonzero(found)
         places = at[row] + column
@@ -339,13 +340,13 @@ def _records(stretch: Stretch) -> Packets:
 
 def gather(data: Bytes, at: Places, layout: np.dtype[Any]) -> NDArray[Any]:
     """The bytes at each place, read as one record of `layout` each."""
-    # As plain bytes they are copied at once; as a record, field by field.
+    # NumPy copies plain bytes at once, and records field by field.
     records: NDArray[Any] = numbers_at(data, f"V{layout.itemsize}")[at].view(layout)
     return records
 
 
 def _where(wanted: Flags, at: Places, numbers: NDArray[Any]) -> Places:
-    """The numbers at the places that are wanted, and 0 elsewhere."""
+    """The numbers at the wanted places, and 0 elsewhere."""
     found = np.zeros(len(at), np.int64)
     found[wanted] = numbers[at[wanted]]
     return found
@@ -356,7 +357,7 @@ def _starts_section(window: Bytes) -> bool:
 
 
 def _section(window: Bytes) -> tuple[str, int]:
-    """The byte order of a section and the length of its header, 0 if that cannot be."""
+    """The byte order of a section and the length of its header; 0 if the header is not valid."""
     for order in "<>":
         if len(window) >= _SECTION_HEADER and _word(order, window, 8) == _BYTE_ORDER:
             length = _word(order, window, 4)
@@ -366,13 +367,13 @@ def _section(window: Bytes) -> tuple[str, int]:
 
 
 def _interfaces(data: Bytes, records: Places, order: str) -> list[Interface]:
-    """What the interface descriptions among the blocks say."""
+    """The interfaces described among the blocks."""
     described = records[numbers_at(data, order + "u4")[records] == _INTERFACE]
     return [_interface(data, at, order) for at in described.tolist()]
 
 
 def _interface(data: Bytes, at: int, order: str) -> Interface:
-    """One interface description. One that is too short counts, so that the others keep their numbers."""
+    """Read an interface description. One that is too short counts as an interface, so that the others keep their numbers."""
     end = at + _word(order, data, at + 4) - 4
     if end < at + 16:
         return Interface(-1)
@@ -391,23 +392,19 @@ def _interface(data: Bytes, at: int, order: str) -> Interface:
 
 
 def _nanoseconds(ticks: NDArray[np.uint64], interface: Interface) -> Places:
-    """Ticks of an interface's clock as nanoseconds since 1970; what is finer than that is cut off."""
+    """Ticks of the clock of an interface as nanoseconds since 1970, rounded down."""
     power = interface.resolution & 0x7F
     if not interface.resolution & 0x80:
         factor, divisor = 10 ** max(0, 9 - power), 10 ** min(19, max(0, power - 9))
         nanoseconds = ticks // np.uint64(divisor) * np.uint64(factor)
     else:
-        # Of a fraction of a second only as many bits are used as can be multiplied by 10^9.
+        # A fraction of a second keeps 34 bits at most, so that its product with 10^9 fits into 64 bits.
         power = min(power, 63)
         spare = max(0, power - 34)
         whole, fraction = ticks >> np.uint64(power), (ticks & np.uint64((1 << power) - 1)) >> np.uint64(spare)
         nanoseconds = whole * np.uint64(10**9) + (fraction * np.uint64(10**9) >> np.uint64(power - spare))
-    # Beyond 290 years an offset is no time that 64 bits can tell.
+    # 64 bits of nanoseconds hold about 290 years, so the offset is limited to that.
     return nanoseconds.astype(np.int64) + max(-_ERA_S, min(_ERA_S, interface.offset_s)) * 10**9
-
-
-def _impossible(length: int) -> str:
-    return f"a packet of impossible length {length - _RECORD_HEADER}"
 
 
 def _word(order: str, data: Bytes, at: int) -> int:

@@ -30,18 +30,18 @@ class Mapped:
         self.problem = ""
 
     def window(self, at: int, size: int) -> Bytes:
-        """Up to `size` bytes from `at` on. They leave memory with the array."""
+        """Up to `size` bytes from `at` on. The memory is freed with the array."""
         size = min(size, self.size - at)
         if size <= 0:
             return np.empty(0, np.uint8)
         before = at % mmap.ALLOCATIONGRANULARITY
-        # Populated at once: the lanes of a walk touch pages in an order that no read-ahead expects.
+        # All pages are read at once, since the lanes of a walk touch pages in an order that read-ahead does not predict.
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         mapped = mmap.mmap(self._file.fileno(), size + before, flags, mmap.PROT_READ, offset=at - before)
         return np.frombuffer(mapped, np.uint8, offset=before)
 
     def rest(self, at: int) -> int:
-        """How many bytes there are from `at` on."""
+        """The number of bytes from `at` on."""
         return self.size - at
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Mapped:
 
 
 class Gzipped:
-    """A compressed file. It can only be read forwards; places count in what was compressed."""
+    """A compressed file. It can only be read forwards; places are those of the uncompressed bytes."""
 
     def __init__(self, compressed: Mapped | Remote) -> None:
         self._compressed = compressed
@@ -61,7 +61,7 @@ class Gzipped:
         self.problem = ""
 
     def window(self, at: int, size: int) -> Bytes:
-        """Up to `size` bytes from `at` on; `at` is nowhere before that of the last call."""
+        """Up to `size` bytes from `at` on; `at` must not be less than in the last call."""
         self._forget(at)
         while len(self._kept) < size and not self._over:
             self._read()
@@ -83,7 +83,7 @@ class Gzipped:
         self._over = not data
 
     def rest(self, at: int) -> int:
-        """How many bytes there are from `at` on; reads them all."""
+        """The number of bytes from `at` on; this reads all of them."""
         while not self._over:
             self._forget(self._begin + len(self._kept))
             self._read()
@@ -95,7 +95,7 @@ class Gzipped:
 
 
 class _Stream(io.RawIOBase):
-    """A file's bytes one after the other."""
+    """The bytes of a file as a stream."""
 
     def __init__(self, source: Mapped | Remote) -> None:
         self._source = source
@@ -117,13 +117,13 @@ Source = Mapped | Remote | Gzipped
 
 
 def open_source(path: str, settings: Settings = ()) -> Source:
-    """The bytes of a file; of a compressed one those that were compressed. Raises `OSError`."""
+    """Open a file; a compressed file gives its uncompressed bytes. Raises `OSError`."""
     source = Remote(path, settings) if is_remote(path) else Mapped(path)
     return Gzipped(source) if bytes(source.window(0, len(_GZIP))) == _GZIP else source
 
 
 def size_of(path: str, settings: Settings = ()) -> int:
-    """The size of a file; 0 for one that is not there, which is found out again when it is read."""
+    """The size of a file; 0 for a missing file, which is reported when it is read."""
     try:
         return hadoop.size_of(path, settings) if is_remote(path) else Path(path).stat().st_size
     except OSError:
@@ -131,7 +131,7 @@ def size_of(path: str, settings: Settings = ()) -> int:
 
 
 def expand(patterns: Iterable[str], settings: Settings = ()) -> list[str]:
-    """The files that a user means: files, everything in directories, and what matches a pattern. Raises `ValueError` for nothing."""
+    """All files that are named, are in a named directory, or match a pattern. Raises `ValueError` if a name gives no file."""
     found: dict[str, None] = {}
     for pattern in patterns:
         files = hadoop.expand(pattern, settings) if is_remote(pattern) else _on_disk(pattern)

@@ -1,8 +1,8 @@
 """Files of Hadoop's file systems (hdfs:, s3a:, viewfs: and so on), read by Hadoop's own client.
 
-Spark's Java processes could open them, but a Python data source is never near one. So a worker that is given such a path starts a Java
-machine inside itself, with the jars of the Spark that it works for, and keeps it. Bytes are read at any place, so that big files are cut
-into parts like those on a disk.
+A Python data source has no access to Spark's Java processes, which could open such files. So a worker that is given such a path starts a
+JVM in its own process, with the jars of its Spark, and keeps it. Bytes can be read from any place, so big files are cut into parts like
+files on a disk.
 """
 
 import errno
@@ -20,20 +20,20 @@ from pyspark.find_spark_home import _find_spark_home
 from sparkpcap.walk import Bytes
 
 Settings = tuple[tuple[str, str], ...]
-"""What Hadoop's client is told beside the files in HADOOP_CONF_DIR: names and values."""
+"""Settings for Hadoop's client in addition to the files in HADOOP_CONF_DIR: names and values."""
 
 _URI: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
-# Small and quick to start; it leaves signals to Python.
+# Options for a JVM that is small, starts fast, and leaves signals to Python.
 _JVM: Final = ("-Xrs", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR")
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is a URI of Hadoop's, not a file of this machine."""
+    """Whether a path is a URI for Hadoop, and not a file of this machine."""
     return _URI.match(path) is not None
 
 
 class Remote:
-    """A file on another machine, or wherever Hadoop finds it."""
+    """A file that Hadoop reads, for example from another machine."""
 
     def __init__(self, path: str, settings: Settings) -> None:
         with _told():
@@ -44,7 +44,7 @@ class Remote:
         self.problem = ""
 
     def window(self, at: int, size: int) -> Bytes:
-        """Up to `size` bytes from `at` on. What cannot be read is a problem, and the end."""
+        """Up to `size` bytes from `at` on. A read error sets `problem` and ends the file."""
         size = min(size, self.size - at)
         if size <= 0 or self.problem:
             return np.empty(0, np.uint8)
@@ -59,7 +59,7 @@ class Remote:
         return np.frombuffer(memoryview(self._buffer), np.uint8, size).copy()
 
     def rest(self, at: int) -> int:
-        """How many bytes there are from `at` on."""
+        """The number of bytes from `at` on."""
         return self.size - at
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ def size_of(path: str, settings: Settings) -> int:
 
 
 def expand(pattern: str, settings: Settings) -> list[str]:
-    """The files that a URI means: a file, all in a directory, what matches a pattern. Raises `ValueError` for what cannot be listed."""
+    """The files that a URI names: a file, all files in a directory, or all that match a pattern. Raises `ValueError` on errors."""
     try:
         with _told():
             place, system = _at(pattern, settings)
@@ -96,7 +96,7 @@ def _files(system: Any, status: Any) -> Iterator[Any]:
 
 
 def _bytes(size: int) -> Any:
-    """An array of Java's."""
+    """A Java array of bytes."""
     return _java("java.nio.ByteBuffer").allocate(size).array()
 
 
@@ -115,9 +115,9 @@ def _configuration(settings: Settings) -> Any:
 
 @cache
 def _java(name: str) -> Any:
-    """A class of Java's."""
+    """A Java class by name; starts the JVM if it is not running."""
     try:
-        import jpype  # noqa: PLC0415 - only who has such files needs it
+        import jpype  # noqa: PLC0415 - needed for such files only
     except ImportError as error:
         raise ValueError("files that are not on this machine's disks need the package JPype1: pip install JPype1") from error
     if not jpype.isJVMStarted():
@@ -128,9 +128,9 @@ def _java(name: str) -> Any:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Errors of Java's as those of Python's."""
+    """Turn exceptions of Java into `OSError`."""
     _java("java.lang.Object")
-    import jpype  # noqa: PLC0415 - only who has such files needs it
+    import jpype  # noqa: PLC0415 - needed for such files only
 
     try:
         yield

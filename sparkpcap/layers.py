@@ -1,6 +1,6 @@
-"""What is in packets: link layer, VLAN tags, IPv4 and IPv6, ports, and fields of a UDP payload, each for all packets at once.
+"""Decodes packets: link layer, VLAN tags, IPv4 and IPv6, ports, and fields of UDP payloads, each for all packets at once.
 
-Nothing is read beyond what the capture kept of a packet. A packet of which too little was kept to tell is `cut`.
+A capture may keep only the first bytes of a packet. A packet is `cut` if too few bytes were kept to decode it.
 """
 
 from typing import Any, Final, NamedTuple
@@ -14,13 +14,13 @@ from sparkpcap.walk import Places
 Numbers = NDArray[Any]
 
 _ETHERNET, _COOKED, _COOKED_2 = 1, 113, 276
-# For each link type where the protocol's number is, and where the packet of that protocol starts.
+# For each link type, the place of the protocol number, and the place where the packet of that protocol starts.
 _LINKS: Final = {_ETHERNET: (12, 14), _COOKED: (14, 16), _COOKED_2: (0, 20)}
 _VLAN: Final = (0x8100, 0x88A8, 0x9100)
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _TCP, _UDP, _FRAGMENT, _AUTHENTICATION = 6, 17, 44, 51
-# IPv6 headers that say how long they are and what follows: hop-by-hop, routing, fragment, authentication, destination options, mobility,
-# host identity, shim6.
+# IPv6 extension headers that state their length and the next header: hop-by-hop, routing, fragment, authentication, destination options,
+# mobility, host identity, shim6.
 _EXTENSIONS: Final = (0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 140)
 _UDP_HEADER: Final = 8
 
@@ -41,14 +41,14 @@ _LENGTH: Final = np.dtype(">u2")
 
 
 class Column(NamedTuple):
-    """A value for each packet, and where there is one."""
+    """A value for each packet, and a flag that says whether the packet has the value."""
 
     values: Numbers
     there: Flags
 
 
 class Decoded(NamedTuple):
-    """What was found in packets. `payload` says where that of UDP is and `payload_bytes` how long it was, 0 for other packets."""
+    """Decoded packets. `payload` is the place of a UDP payload in its packet, and `payload_bytes` its length; 0 for other packets."""
 
     columns: dict[str, Column]
     is_udp: Flags
@@ -56,7 +56,7 @@ class Decoded(NamedTuple):
     payload_bytes: Places
     cut: Flags
     unread: dict[int, int]
-    """Packets of link types that are not read, by link type."""
+    """The number of packets of each link type that is not supported."""
 
 
 def decode(packets: Packets) -> Decoded:
@@ -71,14 +71,14 @@ def decode(packets: Packets) -> Decoded:
 
 
 def fields(packets: Packets, found: Decoded, layout: np.dtype[Any]) -> tuple[Numbers, Flags, Flags]:
-    """The start of each UDP payload as a record of `layout`: the records, where there is one, and where too little was kept for it."""
+    """The start of each UDP payload as a record of `layout`: the records, which packets have one, and which were cut before its end."""
     long_enough = found.payload_bytes >= layout.itemsize
     kept = long_enough & (found.payload + layout.itemsize <= packets.captured)
     return _gather(packets, kept, found.payload, layout), kept, long_enough & ~kept
 
 
 def _gather(packets: Packets, wanted: Flags, offset: Places, layout: np.dtype[Any]) -> Numbers:
-    """The bytes at an offset in each of the packets that are wanted as a record of `layout`; zeros in the others."""
+    """A record of `layout` at an offset in each wanted packet; zeros for the other packets."""
     if wanted.all():
         return gather(packets.data, packets.at + offset, layout)
     records = np.zeros(len(wanted), layout)
@@ -87,7 +87,7 @@ def _gather(packets: Packets, wanted: Flags, offset: Places, layout: np.dtype[An
 
 
 class _Decoder:
-    """Goes through the layers; `here` is how far into each packet it has come, `kind` the type of what starts there."""
+    """Decodes layer by layer. `here` is the current place in each packet, `_kind` the type of the header at that place."""
 
     def __init__(self, packets: Packets) -> None:
         count = len(packets.at)
@@ -97,13 +97,13 @@ class _Decoder:
         self.here = np.zeros(count, np.int64)
         self._kind = np.zeros(count, np.int64)
         self._transport = np.full(count, -1)
-        # How many bytes IP says there are from `here` on.
+        # The number of bytes from `here` on, according to IP.
         self._room = np.zeros(count, np.int64)
         self.is_udp = np.zeros(count, np.bool_)
         self.payload_bytes = np.zeros(count, np.int64)
 
     def _reach(self, wanted: Flags, size: int) -> Flags:
-        """Those of the wanted packets of which `size` more bytes were kept; the others are cut."""
+        """The wanted packets of which `size` more bytes were kept; the other wanted packets are marked as cut."""
         kept = self.here + size <= self._packets.captured
         self.cut |= wanted & ~kept
         return wanted & kept
@@ -112,7 +112,7 @@ class _Decoder:
         return _gather(self._packets, wanted, self.here, layout)
 
     def link_layer(self) -> dict[int, int]:
-        """The type of what each frame carries."""
+        """Read the type of the payload of each frame; returns the packets of unsupported link types."""
         unread = {}
         for link_type, count in zip(*np.unique(self._packets.link_type, return_counts=True), strict=True):
             if int(link_type) not in _LINKS:
@@ -126,7 +126,7 @@ class _Decoder:
         return unread
 
     def vlan_tags(self) -> None:
-        """Step over tags; the first one is kept."""
+        """Skip VLAN tags and keep the first one."""
         vlan, tagged = np.zeros(len(self.here), np.int64), np.zeros(len(self.here), np.bool_)
         while (wanted := self._reach(np.isin(self._kind, _VLAN) & ~self.cut, _TAG.itemsize)).any():
             tags = self._read(wanted, _TAG)
@@ -137,7 +137,7 @@ class _Decoder:
         self.columns["vlan"] = Column(vlan, tagged)
 
     def ipv4(self) -> None:
-        """IPv4, with options. Later fragments of a datagram have no ports; the first stands for all of it."""
+        """Read IPv4 headers with options. Only the first fragment of a datagram has ports."""
         wanted = self._reach((self._kind == _IPV4) & ~self.cut, _HEADER_4.itemsize)
         header = self._read(wanted, _HEADER_4)
         size = 4 * (header["first"] & 0x0F).astype(np.int64)
@@ -153,12 +153,12 @@ class _Decoder:
         }
         first = wanted & (header["fragment"] & 0x1FFF == 0)
         self._transport = np.where(first, header["protocol"], self._transport)
-        # A length of 0 is what a network card that cuts segments itself leaves in a capture: it is not known.
+        # A capture shows length 0 if the network card does the segmentation: the real length is unknown.
         self._room = np.where(wanted, np.where(length == 0, 65535, length) - size, self._room)
         self.here = self.here + size * wanted
 
     def ipv6(self) -> None:
-        """IPv6, with those extension headers that tell their length."""
+        """Read IPv6 headers, with the extension headers that state their length."""
         wanted = self._reach((self._kind == _IPV6) & ~self.cut, _HEADER_6.itemsize)
         if not wanted.any():
             return
@@ -185,12 +185,12 @@ class _Decoder:
         self.columns |= {f"{end}_ipv6": Column(header[end], wanted) for end in ("source", "destination")}
 
     def _join(self, name: str, values: Numbers, there: Flags) -> None:
-        """Add what IPv6 has of a column that IPv4 has too."""
+        """Add the values of IPv6 packets to a column that IPv4 packets have too."""
         column = self.columns[name]
         self.columns[name] = Column(np.where(there, values, column.values), column.there | there)
 
     def ports(self) -> None:
-        """The ports of TCP and UDP, and where the payload of UDP is."""
+        """Read the ports of TCP and UDP, and find UDP payloads."""
         is_udp = (self._transport == _UDP) & (self._room >= _UDP_HEADER)
         is_tcp = (self._transport == _TCP) & (self._room >= _PORTS.itemsize)
         wanted = self._reach((is_udp | is_tcp) & ~self.cut, _PORTS.itemsize)

@@ -1,12 +1,11 @@
-"""Who reads what: big files are cut into parts, small ones packed together, so that partitions are about as long as each other.
+"""Plans partitions of about equal size: big files are cut into parts, and small files are packed together.
 
-A file is cut only where a record is known to start. To know that, the chain of its records is followed from the first one on, before
-anything is read (`sparkpcap.walk`); it is the same walk that readers make, so whatever they are given is whole records, each exactly once.
+A file is cut only where a record is known to start. To find such places, the chain of records is followed from the first one on before
+anything is read (`sparkpcap.walk`). Readers make the same walk, so each of them gets complete records, and every record is read once.
 
-That walk is a good part of all the work. Who can read again may `guess` instead: then each cut is a place that looks like a record, and it
-is the readers who prove it. A part that starts at a record and ends exactly at the next cut proves that cut, the first part starts at the
-first record, and so on; if one `missed` its end (`sparkpcap.rows.Report`), nothing that was read counts, and all is read anew without
-guessing.
+That walk is a large part of all work. A caller that can read again may plan with `guessing` instead: each cut is then a place that looks
+like a record, and the readers prove it. The first part starts at a record; a part that starts at a record and ends exactly at the next cut
+proves that cut. If a part `missed` its end (`sparkpcap.rows.Report`), the caller discards everything and reads again without guessing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +18,15 @@ from sparkpcap.files import Gzipped, Source, open_source, size_of
 from sparkpcap.hadoop import Settings
 
 MOST_BYTES: Final = 128 << 20
-"""The longest part of a file, as in Spark's own sources."""
-# Less is not worth a task of its own: it takes some milliseconds to read.
+"""The longest part of a file, as in Spark's own data sources."""
+# A smaller part is not worth a task: reading it takes a few milliseconds.
 LEAST_BYTES: Final = 4 << 20
-# What it takes to begin with a file or a part, as bytes that could be read meanwhile.
+# The cost of opening a file or a part, as the number of bytes that could be read in that time.
 _BEGINNING: Final = 256 << 10
 
 
 class FilePart(NamedTuple):
-    """A file, or a part of one: from `start` to `end`, to be read as `form` says. Without a form the file is read from its header on."""
+    """A file, or the part of it from `start` to `end`, to be read as `form` says. Without a form, reading starts with the file header."""
 
     path: str
     start: int = 0
@@ -39,7 +38,7 @@ class FilePart(NamedTuple):
 def plan(
     paths: Sequence[str], partitions: int, least_bytes: int = LEAST_BYTES, *, guessing: bool = False, settings: Settings = ()
 ) -> list[tuple[FilePart, ...]]:
-    """The parts of files that each partition reads: enough of them for so many workers, unless there is too little to read."""
+    """The parts of files that each partition reads: at least `partitions` partitions, unless there is too little to read."""
     total = sum(_BEGINNING + size_of(path, settings) for path in paths)
     target = min(MOST_BYTES, max(least_bytes, -(-total // partitions)))
     found = (part for path in paths for part in parts(path, target, guessing=guessing, settings=settings))
@@ -47,7 +46,7 @@ def plan(
 
 
 def parts(path: str, target: int, *, guessing: bool = False, settings: Settings = ()) -> list[FilePart]:
-    """A file in parts of about `target` bytes. What is compressed or cannot be opened is one part, and so is what is but little longer."""
+    """A file in parts of about `target` bytes. A file that is compressed, cannot be opened or is hardly longer is one part."""
     size = size_of(path, settings)
     whole = [FilePart(path, bytes=size)]
     if size <= target + target // 2:
@@ -73,7 +72,7 @@ def parts(path: str, target: int, *, guessing: bool = False, settings: Settings 
 
 
 def _guesses(source: Source, target: int, size: int) -> list[tuple[int, Form]] | None:
-    """Places that look like records, about every `target` bytes; nothing for formats in which earlier blocks say how to read later ones."""
+    """Places that look like records, about every `target` bytes; None for pcapng, whose later blocks depend on earlier ones."""
     first = next(Capture(source, 0, min(size, GUESSED)).stretches(), None)
     if first is None or first.form.blocks:
         return None
@@ -83,13 +82,13 @@ def _guesses(source: Source, target: int, size: int) -> list[tuple[int, Form]] |
 
 
 def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]]:
-    """Records at which to cut a file, the first one at or after every multiple of `target`."""
+    """The records at which to cut a file: the first record at or after each multiple of `target`."""
     wanted = target
     for stretch in capture.stretches():
         if not len(stretch.records):
             continue
         places = stretch.records + stretch.at
-        # A last part that is much shorter than the others is not worth its task.
+        # A last part that is much shorter than the others is not worth a task.
         while wanted <= min(int(places[-1]), size - target // 2):
             number = int(np.searchsorted(places, wanted))
             yield int(places[number]), stretch.form_at(number)
@@ -97,7 +96,7 @@ def _cuts(capture: Capture, target: int, size: int) -> Iterator[tuple[int, Form]
 
 
 def _packed(found: Iterable[FilePart], target: int) -> Iterator[tuple[FilePart, ...]]:
-    """Parts, in their order, in partitions that are full when they have reached the target."""
+    """Parts, in order, packed into partitions of about `target` bytes."""
     together: list[FilePart] = []
     full = 0
     for part in found:

@@ -1,4 +1,4 @@
-"""Captures to Arrow batches: which columns there are, which packets are kept, and the account of every file."""
+"""Captures to Arrow batches: the columns, the selection of packets, and the report of every file."""
 
 import json
 import sys
@@ -35,17 +35,17 @@ _COLUMNS: Final = {
     "destination_port": pa.int32(),
     "udp_length": pa.int32(),
 }
-# Spark has no unsigned numbers: each type gets one that holds all its values, u8 the one with the same 64 bits.
+# Spark has no unsigned numbers: each type maps to one that holds all its values, except u8, whose 64 bits are kept.
 _FIELD_TYPES: Final = dict.fromkeys(("u1", "i1", "u2", "i2", "i4"), pa.int32()) | dict.fromkeys(("u4", "u8", "i8"), pa.int64())
-# Packets made into one batch at a time: some 20 MB of arrays.
+# The number of packets in a batch: about 20 MB of arrays.
 _BATCH: Final = 100_000
 
 
 class Report(NamedTuple):
-    """The account of a file, or of a part of it.
+    """The report of a file, or of a part of it.
 
-    `packets` counts all that are in it, `skipped` those that were not asked for, `cut` those of which the capture kept too little to tell.
-    `problems` says what else could not be read. `missed`: a part did not end where it was to, so that a cut was guessed wrongly.
+    `packets` counts all packets, `skipped` those that the query does not select, `cut` those of which the capture kept too few bytes to
+    decide. `problems` says what else could not be read. `missed`: the part did not end at its planned end, so a cut was guessed wrongly.
     """
 
     file: str
@@ -56,13 +56,13 @@ class Report(NamedTuple):
     missed: bool = False
 
     def as_json(self) -> str:
-        """For a column of text."""
+        """The report as JSON, for a column of text."""
         return json.dumps(self._asdict())
 
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of captures; see the package's README for the words."""
+    """A query of captures; the README of the package explains the options."""
 
     udp_port: int | None = None
     fields: tuple[tuple[str, int, str], ...] = ()
@@ -88,13 +88,13 @@ class Query:
             raise ValueError(f"there is no column {min(strange)!r}: there are {', '.join(self.every_column().names)}")
 
     def every_column(self) -> pa.Schema:
-        """All columns that there are for this query."""
+        """All columns that this query can have."""
         base = [(name, kind) for name, kind in _COLUMNS.items() if name != "link" or self.links]
         extra = [(name, _FIELD_TYPES[kind.lstrip("<>=")]) for name, _, kind in self.fields]
         return pa.schema([*base, *extra, *([("report", pa.string())] if self.report else [])])
 
     def schema(self) -> pa.Schema:
-        """The columns that are asked for."""
+        """The columns that the query selects."""
         every = self.every_column()
         return every if self.columns is None else pa.schema([every.field(name) for name in self.columns])
 
@@ -108,7 +108,7 @@ class Query:
 
 
 def query_from(options: Mapping[str, str], columns: Sequence[str] | None = None) -> Query:
-    """A query from the options of a reader, which are text. Raises `ValueError` with a sentence for what cannot be."""
+    """A query from the options of a reader, which are text. Raises `ValueError` with a sentence for a wrong option."""
     known = {"udp_port", "fields", "match", "drop_unmatched", "links", "report", "hadoop"}
     own = {"path", "paths", "partitions"}
     if strange := {name.lower() for name in options} - known - own:
@@ -154,7 +154,7 @@ def _truth(options: Mapping[str, str], name: str) -> bool:
 
 
 def read(part: FilePart, query: Query) -> Generator[pa.RecordBatch, None, Report]:
-    """The packets of a part of a file in batches, and then, as the generator's value, its report."""
+    """The packets of a part of a file in batches; the return value of the generator is the report of the part."""
     try:
         source = open_source(part.path, query.hadoop)
     except OSError as error:
@@ -171,7 +171,7 @@ def read(part: FilePart, query: Query) -> Generator[pa.RecordBatch, None, Report
 
 
 def read_all(parts: Sequence[FilePart], query: Query) -> Iterator[pa.RecordBatch]:
-    """The packets of several parts. If reports are asked for, each part ends with a row for its own; if not, problems go to stderr."""
+    """The packets of several parts. Each part ends with a row for its report if the query has reports; else problems go to stderr."""
     for part in parts:
         report = yield from read(part, query)
         if query.report:
@@ -182,11 +182,12 @@ def read_all(parts: Sequence[FilePart], query: Query) -> Iterator[pa.RecordBatch
 
 
 def _some(packets: Packets, some: slice) -> Packets:
+    """A slice of packets; they share the bytes of all."""
     return packets._replace(**{name: getattr(packets, name)[some] for name in Packets._fields if name != "data"})
 
 
 class _Tally:
-    """Makes batches of packets and counts what is left out."""
+    """Makes batches of packets and counts the packets that are left out."""
 
     def __init__(self, path: str, query: Query) -> None:
         self._path = path
@@ -256,7 +257,7 @@ def _array(column: Column, keep: Flags, kind: pa.DataType) -> pa.Array:
 
 
 def _filled(schema: pa.Schema, rows: int, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """A batch of `schema`: columns that are not given are null."""
+    """A batch of `schema`; columns that are not given are null."""
     arrays = [columns.get(each.name, None) for each in schema]
     return pa.record_batch(
         [pa.nulls(rows, each.type) if array is None else array for each, array in zip(schema, arrays, strict=True)], schema=schema

@@ -18,7 +18,7 @@ from sparkpcap.rows import Query, query_from, read_all
 
 
 class Parts(InputPartition):  # type: ignore[misc] # PySpark has no types here
-    """What one task reads."""
+    """The parts of files that one task reads."""
 
     def __init__(self, parts: Sequence[FilePart]) -> None:
         super().__init__(parts)
@@ -26,19 +26,19 @@ class Parts(InputPartition):  # type: ignore[misc] # PySpark has no types here
 
 
 class PcapDataSource(DataSource):  # type: ignore[misc] # PySpark has no types here
-    """Capture files as a table with a row a packet."""
+    """Capture files as a table with a row for each packet."""
 
     @classmethod
     def name(cls) -> str:
-        """What to give to `format`."""
+        """The name for `format`."""
         return "pcap"
 
     def schema(self) -> StructType:
-        """All columns that the options make."""
+        """All columns that the options give."""
         return from_arrow_schema(query_from(self.options).schema())
 
     def reader(self, schema: StructType) -> "PcapReader":
-        """A reader of the columns in `schema`, which may be some of all: Spark does not say by itself which ones it will use."""
+        """A reader of the columns in `schema`. The user may select some of the columns; Spark does not tell which ones it will use."""
         query = query_from(self.options, schema.fieldNames())
         if schema != from_arrow_schema(query.schema()):
             raise ValueError(
@@ -58,7 +58,7 @@ def _paths(options: Any) -> list[str]:
 
 
 class PcapReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types here
-    """Plans who reads what, and reads it."""
+    """Plans the partitions, and reads them."""
 
     def __init__(self, paths: list[str], query: Query, partitions: int) -> None:
         self._paths = paths
@@ -66,17 +66,17 @@ class PcapReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types
         self._partitions = partitions
 
     def partitions(self) -> list[InputPartition]:
-        """The work, cut into tasks."""
+        """The partitions, one for each task."""
         settings = self._query.hadoop
         return [Parts(parts) for parts in plan(expand(self._paths, settings), self._partitions, settings=settings)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The packets of a partition. An empty directory has one that Spark makes up, without parts."""
+        """The packets of a partition. For an empty directory, Spark makes a partition without parts."""
         return read_all(partition.parts if isinstance(partition, Parts) else (), self._query)
 
 
 def reports(table: DataFrame) -> DataFrame:
-    """The report of each file, out of a table that was read with the option `report`."""
+    """The report of each file, from a table that was read with the option `report`."""
     form = "file string, packets long, skipped long, cut long, problems array<string>"
     found = table.where("report is not null").select(F.from_json("report", form).alias("report")).select("report.*")
     return found.groupBy("file").agg(
@@ -86,7 +86,7 @@ def reports(table: DataFrame) -> DataFrame:
 
 
 def ipv4_text(number: str | Column) -> Column:
-    """An IPv4 address that is a number, as text; made by Spark, only for the rows that it is asked for."""
+    """A column with IPv4 addresses as text, from one with addresses as numbers; Spark computes it for the rows it needs."""
     value = F.col(number) if isinstance(number, str) else number
     octets = [F.shiftright(value, bits).bitwiseAND(0xFF).cast("string") for bits in (24, 16, 8, 0)]
     return F.concat(octets[0], F.lit("."), octets[1], F.lit("."), octets[2], F.lit("."), octets[3])

@@ -1,10 +1,10 @@
-"""Where the records of a capture start. Each says how long it is, and only the end of one tells where the next one starts.
+"""Finds the records of a capture. A record states its length, and its end is the start of the next one.
 
-Such a chain is followed one step at a time, which is slow in Python. Here many places are followed at once: the stretch is cut into
-lanes, in each of which a place that looks like a start is *guessed*, and one NumPy call takes a step in all lanes.
-A guess counts for nothing until it is *proved*: the lane before it, proved itself, must come to a place that the lane went through.
-Where it does not, because a payload holds what looks like records, the chain is followed step by step until it does. The first lane
-starts at a known record, so by induction the result is the chain itself, whatever the payloads hold.
+Following such a chain one record at a time is slow in Python, so many chains are followed at once: the stretch is divided into lanes, a
+place that looks like a record is *guessed* in each lane, and one NumPy call takes a step in all lanes.
+A guess is used only if it is *proved*: the chain of the lane before it, itself proved, must reach a place on the chain of the guess. If it
+does not, because a payload looks like records, the proved chain is followed step by step until it does. The first lane starts at a known
+record, so by induction the result is the true chain, whatever the payloads hold.
 """
 
 from itertools import pairwise
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
-# A lane is long enough for some dozens of packets, and short enough that the lanes of a stretch take their steps in few calls; those of
-# a short stretch are shorter, as a call for a handful of lanes takes as long as one for some hundreds.
+# A lane holds some dozens of packets, so that the steps of all lanes take few calls. Short stretches have shorter lanes, since a call for
+# a few lanes takes as long as a call for hundreds.
 _LANES: Final = 512
 _LONGEST_LANE: Final = 32 * 1024
 _SHORTEST_LANE: Final = 2 * 1024
-# The share of a lane in which a start is looked for, at first and at most. A lane without one is left to the lane before it.
+# The fraction (1 / n) of a lane in which a start is searched, at first and at most. A lane without a start joins the lane before it.
 _LOOK: Final = 64
 _LOOK_MOST: Final = 4
 
@@ -34,17 +34,17 @@ class Chain(Protocol):
         """The bytes of the stretch."""
 
     def lengths(self, at: Places) -> Places:
-        """The length of the record at each place; 0 where there is no whole one."""
+        """The length of the record at each place; 0 where there is no complete record."""
 
     def length(self, at: int) -> int:
-        """The same for one place."""
+        """The length of the record at one place; 0 if there is no complete record."""
 
     def likely(self, at: Places, span: int) -> NDArray[np.bool_]:
-        """Where a record may start in the `span` bytes from each place on, far from the end: a guess, the better the fewer it lets pass."""
+        """Where a record may start in the `span` bytes from each place on, far from the end. Fewer wrong guesses make it faster."""
 
 
 class _Lanes(NamedTuple):
-    """What came of following each lane from its guessed start until it left the lane or met no record."""
+    """The lanes, each followed from its guessed start until it left the lane or met no record."""
 
     starts: Places
     limits: Places
@@ -53,7 +53,7 @@ class _Lanes(NamedTuple):
 
 
 def follow(chain: Chain) -> tuple[Places, int]:
-    """The places of all whole records from the start of the stretch on, and the place where there is no further one."""
+    """The places of all complete records from the start of the stretch on, and the place after the last one."""
     lanes = _run(chain, _starts(chain))
     if len(lanes.starts) == 1 or np.array_equal(lanes.ends[:-1], lanes.starts[1:]):
         return np.concatenate(lanes.paths), int(lanes.ends[-1])
@@ -72,7 +72,7 @@ def follow(chain: Chain) -> tuple[Places, int]:
 
 
 def _join(chain: Chain, here: int, limit: int, path: Places) -> tuple[int, list[int], int]:
-    """Follow the chain until it is on a lane's path or leaves the lane: where it is then, its steps, and the place's number on the path."""
+    """Follow the chain until it meets the path of a lane or leaves the lane. Returns the place, the steps, and its index on the path."""
     missing, numbers = [], {place: number for number, place in enumerate(path.tolist())}
     while here < limit and here not in numbers:
         length = chain.length(here)
@@ -84,7 +84,7 @@ def _join(chain: Chain, here: int, limit: int, path: Places) -> tuple[int, list[
 
 
 def _starts(chain: Chain) -> Places:
-    """A likely start in each lane, the first of those that it has; the stretch itself starts with a record."""
+    """The first likely start in each lane that has one; the stretch itself starts with a record."""
     long = min(_LONGEST_LANE, max(_SHORTEST_LANE, chain.size // _LANES))
     lanes = np.arange(long, chain.size - long, long, dtype=np.int64)
     found, begin, look = [np.zeros(1, np.int64)], 0, long // _LOOK
@@ -97,7 +97,7 @@ def _starts(chain: Chain) -> Places:
 
 
 def _run(chain: Chain, starts: Places) -> _Lanes:
-    """Follow all lanes, each to the start of the next one."""
+    """Follow every lane to the start of the next lane."""
     limits = np.append(starts[1:], chain.size)
     at, ends, lane, limit = starts, starts.copy(), np.arange(len(starts)), limits
     places, numbers = [], []
@@ -120,12 +120,12 @@ def _run(chain: Chain, starts: Places) -> _Lanes:
 
 
 def numbers_at(data: Bytes, kind: str) -> NDArray[Any]:
-    """The number at every byte of `data`, as if it started there: a view, which costs nothing."""
+    """The number that starts at each byte of `data`, as a view without copying."""
     layout = np.dtype(kind)
     return np.ndarray((max(0, len(data) - layout.itemsize + 1),), layout, data.data, strides=(1,))
 
 
 def rows_at(numbers: NDArray[Any], at: Places, span: int) -> NDArray[Any]:
-    """The `span` numbers from each place on, a row each."""
+    """A row of `span` numbers from each place on."""
     rows: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(numbers, span)[at]
     return rows

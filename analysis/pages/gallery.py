@@ -1,4 +1,4 @@
-"""The plots of a report with their captions: those that an analysis leaves anyway, or all that compare groups of runs."""
+"""The plots of a report with their captions: those that every analysis draws, or all that compare groups of runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from analysis.pictures.space_time import check_message, space_time_figure
 from runfiles.errors import ResultsError
 from topologies import drawing
 
-# Pictures of more networks than this say little side by side.
+# More pictures of networks than this do not help the reader.
 MOST_NETWORKS: Final = 4
 _OF_A_RUN: Final = {
     "links": "Packets per message on each link between switches, both directions added. Wider and darker lines carry more packets.",
@@ -27,7 +27,7 @@ _OF_A_RUN: Final = {
 
 
 def networks(runs: Sequence[MeasuredRun], directory: Path) -> list[Picture]:
-    """The networks of runs, drawn."""
+    """Draw the networks of runs."""
     found = list({run.network.name: run.network for run in runs}.values())[:MOST_NETWORKS]
     stems = [directory / ("network" if len(found) == 1 else f"network-{number}") for number in range(1, len(found) + 1)]
     caption = (
@@ -39,7 +39,7 @@ def networks(runs: Sequence[MeasuredRun], directory: Path) -> list[Picture]:
 
 
 def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
-    """What an analysis has drawn: the comparison, and beside it the plots of the first run of each group."""
+    """The plots that the analysis has drawn: the comparison, and those of the first run of each group."""
     several = max(len(group.runs) for group in groups) > 1
     stems = (
         (directory / "cost", "Cost per message", cost_caption(several)),

@@ -60,9 +60,9 @@ from topologies.network import Link, Network
 from topologies.properties import described
 
 NAME: Final = "report.html"
-# An SVG that is larger than this and than its PNG would make the page heavy for nothing.
+# An SVG that is larger than this, and larger than its PNG, is replaced by the PNG to keep the page small.
 LARGEST_SVG: Final = 300_000
-# Of as many runs of a group that break a promise, the first tell enough.
+# The most reasons shown for a verdict; further reasons are counted only.
 MOST_REASONS: Final = 3
 # The figures at the top of the page: the title where a best group is shown, and where none is.
 _SHORT: Final = {
@@ -83,19 +83,19 @@ _STREAM: Final = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot that was saved as STEM.png and STEM.svg, and what to see in it."""
+    """A plot that was saved as STEM.png and STEM.svg, with its title and caption."""
 
     stem: Path
     title: str
     caption: str
     wide: bool = False
     low: bool = False
-    """Whether it may be made smaller than it is, so as not to fill a screen."""
+    """Whether the page may scale the plot down to fit on a screen."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page is made of."""
+    """The input of a page."""
 
     groups: Sequence[Group]
     comparison: Comparison
@@ -103,7 +103,7 @@ class Page:
     networks: Sequence[Picture] = ()
     claims: Sequence[Claim] = ()
     about: dict[str, str] = field(default_factory=dict)
-    """What each scenario is, in a sentence, where that is known."""
+    """A sentence about each scenario that is known."""
 
     @property
     def runs(self) -> list[MeasuredRun]:

@@ -25,12 +25,12 @@ _STYLES = {
     Verdict.NOT_TESTED: "yellow",
 }
 _CLAIM_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
-# Of more problems than this, as while a tree forms, the first tell enough.
+# While a tree forms it can have many problems; the first few are enough.
 _MOST_PROBLEMS = 3
 
 
 def judgement_table(judgement: Judgement) -> Table:
-    """One row a promise: what the run says of it, from how many cases, and why."""
+    """A row for each promise: the verdict, the number of cases judged, and the reason."""
     reliability = judgement.relative_reliability
     caption = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
     table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -39,7 +39,7 @@ def judgement_table(judgement: Judgement) -> Table:
     table.add_column("cases", justify="right", no_wrap=True)
     table.add_column("because")
     for guarantee, finding in judgement.findings.items():
-        # Findings from before cases were counted have none.
+        # Findings of older versions have no number of cases.
         cases = "-" if finding.cases is None else str(finding.cases)
         table.add_row(guarantee.value, _styled(finding.verdict), cases, finding.reason)
     told = {finding.reason for finding in judgement.findings.values()}
@@ -55,7 +55,7 @@ def judgement_table(judgement: Judgement) -> Table:
 
 
 def summary_table(summaries: Sequence[Summary]) -> Table:
-    """One row a run, for runs of one scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
+    """A row for each run of a scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
     several_seeds = len({summary.seed for summary in summaries}) > 1
     bounds = {summary.cost.lower_bound for summary in summaries}
     table = Table(
@@ -72,7 +72,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     table.add_column("verdict", no_wrap=True)
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
         each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
-        table.caption = f"{table.caption}\nmessages per datagram, so that one may cost less: {each}"
+        table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
     for summary in summaries:
         if summary.detector is not None:
             table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
@@ -102,7 +102,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 
 def comparison_tables(found: Comparison) -> Iterator[Table]:
-    """Cost, then the rest: one row a group, the median of its runs and beneath it the interval."""
+    """Two tables, cost and the other figures: a row for each group, with medians and below them the intervals."""
     for figures, last in ((COST, "runs"), (REST, "verdict")):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
         table.add_column("", overflow="fold")
@@ -122,7 +122,7 @@ def _cell(measure: Measure, found: Estimate | None) -> Text:
 
 
 def verdict_text(group: Compared) -> Text:
-    """The verdicts of a group's runs; with their numbers where they are not all the same."""
+    """The verdicts of the runs of a group, with their numbers of runs if they differ."""
     one = len(group.verdicts) == 1
     words = [Text.assemble(_styled(Verdict(word)), "" if one else f" {times}") for word, times in group.verdicts.items()]
     return Text("\n").join([*words, *(Text(f"not tested: {promise}", "dim") for promise in group.not_tested)])
@@ -133,7 +133,7 @@ def _styled(verdict: Verdict) -> Text:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """One row a claim: what it says, whether it holds, and the figure."""
+    """A row for each claim: its sentence, whether it holds, and the figure."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("claim")
@@ -146,7 +146,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def tree_table(source: str, tree: TreeThen) -> Table:
-    """One row a cluster. A member that is no child of the one leader is told with its parent."""
+    """A row for each cluster. A member is shown with its parent unless that is the only leader of the cluster."""
     more = len(tree.problems) - _MOST_PROBLEMS
     told = (*tree.problems[:_MOST_PROBLEMS], *([f"{more} more"] if more > 0 else []))
     caption = f"no tree of clusters: {'; '.join(told)}" if told else "a tree of clusters"
@@ -165,7 +165,7 @@ def tree_table(source: str, tree: TreeThen) -> Table:
 
 
 def reformation_table(found: TreeReport, history: History) -> Table:
-    """One row for the first broadcast and one for each fault."""
+    """A row for the first broadcast and a row for each fault."""
     table = _table(
         f"how the tree of {found.source} formed",
         "until the next fault, or the end",

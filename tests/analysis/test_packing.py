@@ -45,5 +45,5 @@ def test_the_packets_table_shows_a_pack_with_what_its_header_says(analysed):
 def test_the_summary_says_how_many_messages_a_datagram_carried_where_that_was_counted(analysed):
     _, (packed, uncounted) = analysed
     assert (packed.messages_per_datagram, uncounted.messages_per_datagram) == (2.0, None)
-    assert "so that one may cost less: packed 2.00" in str(summary_table([packed, uncounted]).caption)
+    assert "several messages share a packet, on average: packed 2.00" in str(summary_table([packed, uncounted]).caption)
     assert "datagram" not in str(summary_table([uncounted]).caption)
