@@ -36,6 +36,7 @@ from hostagent.contract.wire import HEADER, PACK, PORT, Codec
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
 from hostagent.runtime.agent import Setting
+from hostagent.runtime.control import StartOrder
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import inside
 from testbed.errors import CannotRun
@@ -96,7 +97,10 @@ def the_agent(namespaces: dict[str, Path], run: int, pack_ms: float | None) -> I
         )
         order = Path(directory, "order.json")
         order.write_bytes(msgspec.json.encode(LaunchOrder(setting, {host: str(path) for host, path in namespaces.items()})))
-        with _started([sys.executable, "-m", "hostagent.runtime.launcher", str(order)], "start receiver 1\n") as (said, _):
+        with _started(
+            [sys.executable, "-m", "hostagent.runtime.launcher", str(order)],
+            msgspec.json.encode(StartOrder("receiver", 1)).decode() + "\n",
+        ) as (said, _):
             yield int(said.split()[2])
 
 

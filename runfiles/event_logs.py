@@ -1,10 +1,15 @@
-"""The event logs of a run, read line by line: what was read before a damaged line is kept, and the damage is a sentence."""
+"""The event logs of a run: what was read before a damaged line is kept, and the damage is a sentence.
+
+A commit that a killed agent did not finish is no damage: nothing of it ever left the host, and it is not read
+(`hostagent.contract.events`).
+"""
 
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from hostagent.contract.events import committed
 from hostagent.contract.messages import GroupNumber
 from runfiles.decoding import checked
 from runfiles.format import Count, Event
@@ -26,7 +31,8 @@ def read_log(host: str, path: Path) -> EventLog:
     events: list[tuple[int, Event]] = []
     number = 0
     try:
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        log = committed(path.read_bytes())
+        for number, line in enumerate(log.lines, start=1):
             event = decode(line)
             if event.event in KEPT:
                 events.append((number, _checked(event)))
@@ -34,6 +40,8 @@ def read_log(host: str, path: Path) -> EventLog:
         return EventLog(events, f"the event log of {host} cannot be read ({error.strerror})")
     except msgspec.MsgspecError:
         return EventLog(events, f"the event log of {host} is damaged from line {number} on")
+    if log.damaged:
+        return EventLog(events, f"the event log of {host} is damaged from line {len(log.lines) + 1} on")
     return EventLog(events)
 
 

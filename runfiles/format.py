@@ -139,7 +139,7 @@ class CountersFile(msgspec.Struct, frozen=True):
 def encoded(value: object) -> bytes:
     """A JSON object of a run's file, on one line, which says its format first."""
     data = msgspec.json.encode(value)
-    assert data.startswith(b"{"), "the format is a field of an object"  # noqa: S101 - a mistake of ours, not of a user
+    assert data.startswith(b"{"), "the format is a field of an object"
     return b'{"format":%d%s' % (FORMAT, data[1:] if data == b"{}" else b"," + data[1:])
 
 

@@ -212,6 +212,11 @@ def name_of(fault: Fault) -> str:
     return str(fault.__struct_config__.tag)
 
 
+def is_own_crash(fault: Fault) -> bool:
+    """Whether a host can do it to itself, at the very moment of its event."""
+    return isinstance(fault, Crash) and fault.when is not None and fault.when.host == fault.host and not fault.when.after_ms
+
+
 def steps(fault: Fault, network: Network) -> Iterator[tuple[float, Fault]]:
     """A fault as the simplest ones, each with the milliseconds that it comes after the first."""
     match fault:

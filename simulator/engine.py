@@ -7,7 +7,6 @@ from typing import Any
 from hostagent.contract.core import Core
 from hostagent.contract.events import Event
 from hostagent.contract.wire import COST_DSCP, PACK, leading
-from hostagent.runtime.memory import retained_items
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
@@ -84,7 +83,7 @@ def simulate(
         world.settle()
     for host in world.hosts.values():
         if host.alive and not host.paused:
-            world.log(host, "stop")
+            host.do(host.life.log, "stop")
     return outcome
 
 
@@ -115,5 +114,4 @@ def _sample(world: World, every_ns: int) -> None:
 def _sample_hosts(world: World) -> None:
     for host in world.hosts.values():
         if host.alive and not host.paused and not host.hushed:
-            world.log(host, "sample", details={"sent": host.counters["sent"], "items": retained_items(host.core)})
-    world.notify()
+            host.do(host.sample)

@@ -1,11 +1,11 @@
 """Faults in virtual time: all of the vocabulary, at a time or when something happens."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
+from hostagent.runtime.control import AtDoor, CrashWhen
 from runfiles.format import FaultRecord
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, Trigger, healed, link_named, name_of, refuse_unknown, steps
+from scenarios.faults import Fault, Trigger, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
 from simulator.host import SimulatedHost
 from simulator.world import World
 
@@ -40,11 +40,12 @@ class FaultPlayer:
         self._world = world
         self._pulled: set[str] = set()
         self._stopped: set[str] = set()
-        self._at_door: list[_AtDoor] = []
         self._healed = False
-        self._waiting = [_Waiting(fault, fault.when) for fault in faults if fault.when is not None]
+        self._waiting = [_Waiting(fault, fault.when) for fault in faults if fault.when is not None and not is_own_crash(fault)]
+        self._own = [fault for fault in faults if is_own_crash(fault)]
         self.records: list[FaultRecord] = []
-        world.at_door = self._copies
+        for name, host in world.hosts.items():
+            self._arm(name, host)
         if self._waiting:
             world.on_event = self._notice
         for fault in faults:
@@ -54,7 +55,7 @@ class FaultPlayer:
     @property
     def unfired(self) -> list[Fault]:
         """The faults that still wait: their trigger never came, or the run was over before they were due."""
-        return [waiting.fault for waiting in self._waiting]
+        return [*(waiting.fault for waiting in self._waiting), *self._own]
 
     def inject(self, fault: Fault) -> None:
         """Let a fault happen now, or step by step from now on."""
@@ -70,7 +71,7 @@ class FaultPlayer:
         Only the hosts and switches that `healing` names are left dead and cut off, whatever became of them until now.
         """
         self._waiting.clear()
-        self._at_door.clear()
+        self._own.clear()
         self._world.on_event = None
         self._apply(vocabulary.ControllerStart())
         for switch in sorted(self._stopped):
@@ -79,6 +80,8 @@ class FaultPlayer:
         if healing.cut_off:
             self.inject(vocabulary.Partition(sides=(healing.cut_off,)))
         for name, host in self._world.hosts.items():
+            self._arm(name, host)
+            host.life.forgive()
             if name in healing.dead:
                 if host.alive:
                     self._apply(vocabulary.Crash(host=name))
@@ -89,6 +92,18 @@ class FaultPlayer:
         for pipe in self._world.pipes.values():
             pipe.change(replace(pipe.properties, loss=0.0, burst=1.0, duplicate=0.0, reorder=0.0))
         self._healed = True
+
+    def _arm(self, name: str, host: SimulatedHost) -> None:
+        """Have a host crash by itself, in this life or a later one, at the events that its crashes wait for."""
+        own = [fault for fault in self._own if fault.target == name]
+        host.crashes = tuple(CrashWhen(when.event, when.origin, when.sequence, when.nth) for fault in own if (when := fault.when))
+
+        def crash(number: int) -> None:
+            self._own.remove(own[number])
+            self._arm(name, host)
+            self._apply(own[number])
+
+        host.on_own_crash = crash
 
     def _notice(self, host: str, event: str, origin: str, sequence: int) -> None:
         fitting = [waiting for waiting in self._waiting if waiting.trigger.fits(host, event, origin, sequence)]
@@ -138,9 +153,8 @@ class FaultPlayer:
                 self._settle_links()
             case vocabulary.ControllerStop():
                 world.controller_alive = False
-            case vocabulary.ControllerStart():
-                world.controller_alive = True
-                world.reroute()
+            case vocabulary.ControllerStart() if not world.controller_alive:
+                world.start_controller()
             case vocabulary.Crash(host=host):
                 world.hosts[host].crash()
             case vocabulary.Restart(host=host, storage=storage):
@@ -154,9 +168,14 @@ class FaultPlayer:
             case vocabulary.Clock(host=host, offset_ms=offset_ms, drift_ppm=drift_ppm):
                 world.hosts[host].set_clock(round(offset_ms * NS_PER_MS), 1 + drift_ppm / 1e6)
             case vocabulary.DropMessage(host=host, kind=kind, nth=nth):
-                self._at_door.append(_AtDoor(host, kind, nth, copies=0))
+                self._put_at_door(host, AtDoor(kind, nth, copies=0))
             case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
-                self._at_door.append(_AtDoor(host, kind, nth, copies=2))
+                self._put_at_door(host, AtDoor(kind, nth, copies=2))
+
+    def _put_at_door(self, host: str, fault: AtDoor) -> None:
+        """Ask it of the agent, if it runs; the fault ends with the agent."""
+        if self._world.hosts[host].alive:
+            self._world.hosts[host].life.fault_at_door(fault)
 
     def _settle_links(self) -> None:
         """A link is up unless it is pulled or a switch at its end is stopped."""
@@ -173,40 +192,16 @@ class FaultPlayer:
                 pipe = self._world.pipes[source, target]
                 pipe.change(replace(pipe.properties, **fault.properties))
 
-    def _copies(self, host: SimulatedHost, message: Any) -> int:
-        """How often a message that has reached a host is received: usually once."""
-        if not self._at_door:
-            return 1
-        kind = type(message).__name__
-        due = [one for one in self._at_door if one.host == host.host and one.kind == kind and one.is_the_one()]
-        self._at_door = [one for one in self._at_door if one not in due]
-        return due[0].copies if due else 1
 
-
-class _Countdown:
-    """Something that waits for its n-th occasion."""
-
-    def __init__(self, nth: int) -> None:
-        self._left = nth
-
-    def is_the_one(self) -> bool:
-        """Count an occasion; whether it is the n-th."""
-        self._left -= 1
-        return self._left == 0
-
-
-class _Waiting(_Countdown):
+class _Waiting:
     """A fault that waits for its trigger."""
 
     def __init__(self, fault: Fault, trigger: Trigger) -> None:
-        super().__init__(trigger.nth)
         self.fault = fault
         self.trigger = trigger
+        self._left = trigger.nth
 
-
-class _AtDoor(_Countdown):
-    """A message that is to be dropped or duplicated at a host's door."""
-
-    def __init__(self, host: str, kind: str, nth: int, copies: int) -> None:
-        super().__init__(nth)
-        self.host, self.kind, self.copies = host, kind, copies
+    def is_the_one(self) -> bool:
+        """Count an event that fits; whether it is the n-th."""
+        self._left -= 1
+        return self._left == 0

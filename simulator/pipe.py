@@ -1,12 +1,16 @@
 """One direction of a link in virtual time: a bucket of bandwidth with a queue, a delay with jitter, and bad luck.
 
-The pipe mirrors what the testbed asks of the kernel. A packet may be lost before it is queued; it is dropped if the queue is full; it
-leaves when those before it have left at the link's bandwidth; and it arrives after the delay, give or take the jitter. With jitter, packets
-overtake each other. Bursty loss is a chain of two states, good and bad, with the same mean loss.
+The pipe mirrors what the testbed asks of the kernel. A packet may be lost before it is queued; it leaves when those before it have left at
+the link's bandwidth; and it arrives after the delay, give or take the jitter. A full queue drops its oldest packet and takes the new one,
+so those in between leave earlier. With jitter, packets overtake each other. Bursty loss is a chain of two states, good and bad, with the
+same mean loss.
 """
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from topologies import Link
 from topologies.network import DEFAULT_QUEUE
@@ -28,6 +32,17 @@ class Counts:
     """On the link when it was pulled, or sent while it was down."""
 
 
+@dataclass(slots=True)
+class Turn:
+    """A place in the queue. It changes when a packet in front of it is dropped."""
+
+    begins_ns: int
+    takes_ns: int
+    arrivals: tuple[int, ...] = ()
+    packets: Sequence[Any] = ()
+    """For the world: what arrives at these times."""
+
+
 class Pipe:
     """One direction of a link."""
 
@@ -36,6 +51,7 @@ class Pipe:
         "_free_ns",
         "_random",
         "counts",
+        "dropped",
         "epoch",
         "expensive",
         "ideal",
@@ -44,6 +60,7 @@ class Pipe:
         "source",
         "target",
         "up",
+        "waiting",
     )
 
     def __init__(self, link: Link, source: str, random: Random) -> None:
@@ -58,6 +75,10 @@ class Pipe:
         self._random = random
         self._free_ns = 0
         self._bad = False
+        self.waiting: deque[Turn] = deque()
+        """The queue, the oldest packet first. What has begun to leave since the last offer is taken off at the next one."""
+        self.dropped: Turn | None = None
+        """For the world: what the queue dropped at the last offer. What still waits leaves earlier by what that would have taken."""
         self.change(link)
 
     def change(self, properties: Link) -> None:
@@ -77,9 +98,13 @@ class Pipe:
         self.up = False
         self.epoch += 1
         self._free_ns = 0
+        self.waiting.clear()
 
     def offer(self, now_ns: int, size: int) -> tuple[int, ...]:
-        """When the copies of a packet of `size` bytes arrive: usually one, none if it is lost, two if it is duplicated."""
+        """When the copies of a packet of `size` bytes arrive: usually one, none if it is lost, two if it is duplicated.
+
+        A packet that has to wait has the last turn in `waiting`.
+        """
         if not self.up:
             self.counts.cut += 1
             return ()
@@ -93,17 +118,15 @@ class Pipe:
         if properties.loss and self._is_lost():
             self.counts.lost += 1
             return ()
-        left_ns = self._leave(now_ns, size)
-        if left_ns is None:
-            self.counts.overflowed += 1
-            return ()
-        self.counts.carried += 1
-        arrival_ns = left_ns + self._delay_ns()
+        left_ns, turn = self._queue(now_ns, size)
+        arrivals: tuple[int, ...] = (left_ns + self._delay_ns(),)
         if properties.duplicate and self._random.random() < properties.duplicate:
-            self.counts.carried += 1
             self.counts.duplicated += 1
-            return arrival_ns, left_ns + self._delay_ns()
-        return (arrival_ns,)
+            arrivals = (*arrivals, left_ns + self._delay_ns())
+        self.counts.carried += len(arrivals)
+        if turn is not None:
+            turn.arrivals = arrivals
+        return arrivals
 
     def _is_lost(self) -> bool:
         properties = self.properties
@@ -116,18 +139,36 @@ class Pipe:
         self._bad = self._random.random() >= recover if self._bad else self._random.random() < worsen
         return self._bad
 
-    def _leave(self, now_ns: int, size: int) -> int | None:
-        """When the last bit has left, or None if the queue is full."""
+    def _queue(self, now_ns: int, size: int) -> tuple[int, Turn | None]:
+        """When the last bit will have left if nothing in front is dropped, and the turn of a packet that has to wait."""
         bandwidth = self.properties.bandwidth_mbit
         if not bandwidth:
-            return now_ns
-        packet_ns = round((size + HEADERS_BYTES) * 8000 / bandwidth)
-        waiting_ns = max(0, self._free_ns - now_ns)
-        # Packets differ in size; the queue is taken to be full of packets like this one.
-        if waiting_ns > (self.properties.queue_packets or DEFAULT_QUEUE) * packet_ns:
-            return None
-        self._free_ns = now_ns + waiting_ns + packet_ns
-        return self._free_ns
+            return now_ns, None
+        takes_ns = round((size + HEADERS_BYTES) * 8000 / bandwidth)
+        waiting = self.waiting
+        while waiting and waiting[0].begins_ns <= now_ns:
+            waiting.popleft()
+        if self._free_ns <= now_ns:
+            assert not waiting, "packets wait though the link is free"
+            self._free_ns = now_ns + takes_ns
+            return self._free_ns, None
+        if len(waiting) >= (self.properties.queue_packets or DEFAULT_QUEUE):
+            self._drop_oldest()
+        turn = Turn(self._free_ns, takes_ns)
+        waiting.append(turn)
+        self._free_ns += takes_ns
+        return self._free_ns, turn
+
+    def _drop_oldest(self) -> None:
+        """Let the oldest packet in the queue go; the others move up."""
+        gone = self.dropped = self.waiting.popleft()
+        self._free_ns -= gone.takes_ns
+        for turn in self.waiting:
+            turn.begins_ns -= gone.takes_ns
+            turn.arrivals = tuple(at_ns - gone.takes_ns for at_ns in turn.arrivals)
+        self.counts.overflowed += 1
+        self.counts.carried -= len(gone.arrivals)
+        self.counts.duplicated -= len(gone.arrivals) - 1
 
     def _delay_ns(self) -> int:
         properties = self.properties

@@ -15,7 +15,7 @@ from typing import Any, Final
 from controller.routes import Port, every_port, routes
 from hostagent.contract.core import Core
 from hostagent.contract.events import Event
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import PURPOSE_AT, Codec, Part
 from hostagent.runtime.counters import NAMES
 from simulator.host import SimulatedHost
@@ -31,7 +31,7 @@ MOST_HOPS: Final = 255
 class Packet:
     """A datagram on its way."""
 
-    __slots__ = ("destination", "expensive", "hops", "last", "number", "parts", "sender", "size")
+    __slots__ = ("destination", "expensive", "hops", "last", "leg", "number", "parts", "sender", "size", "waited_since_ns")
 
     def __init__(self, sender: str, destination: str, last: str, parts: Sequence[Part], number: int, size: int) -> None:
         self.sender = sender
@@ -42,6 +42,10 @@ class Packet:
         self.size = size
         self.expensive = False
         self.hops = 0
+        self.leg = 0
+        """Counts the arrivals that were planned for this packet: one that finds another number was put off, or will not come."""
+        self.waited_since_ns: int | None = None
+        """When it came into the queue of the pipe in which it is."""
 
 
 class World:
@@ -58,8 +62,8 @@ class World:
         self._serial = 0
         self._random = Random(f"{seed}/network")  # noqa: S311 - repeatable, not secret
         self._trace = hashlib.sha256()
-        self._codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
-        self._on_wire: tuple[Message, Part] | None = None
+        self.codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
+        self._received: tuple[Part, Part] | None = None
         self._noticed: deque[tuple[str, str, str, int]] = deque()
         self.pipes = {
             (source, link.other(source)): Pipe(link, source, self._random)
@@ -76,7 +80,6 @@ class World:
         self.on_event: Callable[[str, str, str, int], None] | None = None
         self.on_log: Callable[[str, Event], None] | None = None
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
-        self.at_door: Callable[[SimulatedHost, Message], int] = lambda _host, _message: 1
         self.vanished: Counter[str] = Counter()
         self._under_way = 0
 
@@ -107,15 +110,13 @@ class World:
         """One number for everything that was logged, sent and received: the same seed gives the same."""
         return self._trace.hexdigest()
 
-    def log(
-        self, host: SimulatedHost, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None
-    ) -> None:
+    def log(self, host: SimulatedHost, event: Event) -> None:
         """A line in a host's event log."""
-        self._trace.update(f"{self.now_ns} {host.host} {event} {origin} {sequence} {details}\n".encode())
+        self._trace.update(f"{event.at_ns} {host.host} {event.event} {event.origin} {event.sequence} {event.details}\n".encode())
         if self.on_log is not None:
-            self.on_log(host.host, Event(at_ns=self.now_ns, event=event, origin=origin, sequence=sequence, details=details or {}))
+            self.on_log(host.host, event)
         if self.on_event is not None:
-            self._noticed.append((host.host, event, origin, sequence))
+            self._noticed.append((host.host, event.event, event.origin, event.sequence))
 
     def notify(self) -> None:
         """Tell whoever waits for it what was logged, now that the call in which it was logged has ended."""
@@ -124,20 +125,17 @@ class World:
             if self.on_event is not None:
                 self.on_event(*noticed)
 
-    def on_wire(self, message: Message, purpose: Purpose) -> Part:
-        """A message ready to be sent, as a receiver decodes it, so that nothing is shared with the sender."""
-        # A copy for every host is one object, and need not be encoded for each.
-        if self._on_wire is not None and self._on_wire[0] is message and self._on_wire[1].purpose is purpose:
-            return self._on_wire[1]
-        part = self._codec.part(message, purpose)
-        (decoded,) = self._codec.decode(self._codec.datagram(1, 0, (part,), 0)).messages
-        part = Part(decoded, purpose, part.kind, part.origin, part.body)
-        self._on_wire = message, part
-        return part
+    def as_received(self, part: Part) -> Part:
+        """A message as a receiver decodes it, so that nothing is shared with the sender."""
+        # A copy for every host is one object, and need not be decoded for each.
+        if self._received is None or self._received[0] is not part:
+            (decoded,) = self.codec.decode(self.codec.datagram(1, 0, (part,), 0)).messages
+            self._received = part, Part(decoded, part.purpose, part.kind, part.origin, part.body)
+        return self._received[1]
 
     def transmit(self, host: SimulatedHost, to: str, parts: Sequence[Part], number: int) -> None:
         """A datagram leaves its host."""
-        datagram = self._codec.datagram(host.number, number, parts, self.now_ns)
+        datagram = self.codec.datagram(host.number, number, parts, self.now_ns)
         host.counters["sent"] += 1
         host.counters[_SENT[datagram[PURPOSE_AT]]] += 1
         host.counters["messages"] += len(parts)
@@ -145,46 +143,82 @@ class World:
         self._trace.update(b"%d " % self.network.numbers[to] + datagram)
         packet = Packet(host.host, to, self._last_switch[to], parts, number, len(datagram))
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
-        if self.on_event is not None:
+        if host.life.crashes or self.on_event is not None:
             self._notify_sent(host, parts)
 
     def _notify_sent(self, host: SimulatedHost, parts: Sequence[Part]) -> None:
-        """Tell whoever waits for it which messages have left, one by one, until it is the end of the host."""
-        life = host.incarnation
+        """Tell whoever waits for it which messages have left, one by one, until it is the end of the host. Its own crash comes first."""
+        life = host.life
         for part in parts:
-            if self.on_event is not None and host.alive and host.incarnation == life:
+            if host.life is not life or not host.alive:
+                return
+            life.sent((part,))
+            if life.crash_due is not None:
+                host.on_own_crash(life.crash_due)
+            if self.on_event is not None:
                 self.on_event(host.host, "send", part.message.origin, part.message.sequence)
 
     def _cross(self, packet: Packet, pipe: Pipe) -> None:
         """Send a packet over one pipe, and as far as it gets without delay."""
-        while True:
+        following: Pipe | None = pipe
+        while following is not None:
+            pipe = following
             arrivals = pipe.offer(self.now_ns, packet.size)
             if not arrivals:
                 self.vanished["cut" if not pipe.up else "dropped"] += 1
                 return
             packet.expensive |= pipe.expensive
-            if self.on_crossing is not None:
-                for _ in arrivals:
-                    self.on_crossing(self.now_ns, pipe, packet)
             if arrivals != (self.now_ns,):
-                self._under_way += len(arrivals)
-                for at_ns in arrivals[1:]:
-                    # From here on a duplicate goes its own way.
-                    self.after(at_ns - self.now_ns, self._arrive, copy(packet), pipe, pipe.epoch)
-                self.after(arrivals[0] - self.now_ns, self._arrive, packet, pipe, pipe.epoch)
+                self._plan_arrivals(packet, pipe, arrivals)
                 return
+            if self.on_crossing is not None:
+                self.on_crossing(self.now_ns, pipe, packet)
             following = self._next_pipe(packet, pipe.target)
-            if following is None:
-                return
-            pipe = following
 
-    def _arrive(self, packet: Packet, pipe: Pipe, epoch: int) -> None:
+    def _plan_arrivals(self, packet: Packet, pipe: Pipe, arrivals: tuple[int, ...]) -> None:
+        """Have a packet arrive, or wait in the queue and then arrive."""
+        if pipe.dropped is not None:
+            self._move_up(pipe)
+        turn = pipe.waiting[-1] if pipe.waiting and pipe.waiting[-1].arrivals is arrivals else None
+        packet.waited_since_ns = None if turn is None else self.now_ns
+        # From here on a duplicate goes its own way.
+        packets = (packet,) if len(arrivals) == 1 else (packet, copy(packet))
+        if turn is not None:
+            turn.packets = packets
+        self._under_way += len(packets)
+        for one, at_ns in zip(packets, arrivals, strict=True):
+            if turn is None and self.on_crossing is not None:
+                self.on_crossing(self.now_ns, pipe, one)
+            self._plan_arrival(one, pipe, at_ns)
+
+    def _plan_arrival(self, packet: Packet, pipe: Pipe, at_ns: int) -> None:
+        assert at_ns >= self.now_ns, (at_ns, self.now_ns)
+        packet.leg += 1
+        self.after(at_ns - self.now_ns, self._arrive, packet, pipe, pipe.epoch, packet.leg)
+
+    def _move_up(self, pipe: Pipe) -> None:
+        """A full queue dropped its oldest packet: it arrives nowhere, and all behind it arrive earlier."""
+        assert pipe.dropped is not None
+        for packet in pipe.dropped.packets:
+            packet.leg += 1
+            self._under_way -= 1
+        self.vanished["dropped"] += 1
+        pipe.dropped = None
+        for turn in pipe.waiting:
+            for packet, at_ns in zip(turn.packets, turn.arrivals, strict=False):
+                self._plan_arrival(packet, pipe, at_ns)
+
+    def _arrive(self, packet: Packet, pipe: Pipe, epoch: int, leg: int) -> None:
+        if packet.leg != leg:
+            return
         self._under_way -= 1
         if pipe.epoch != epoch:
             pipe.counts.carried -= 1
             pipe.counts.cut += 1
             self.vanished["cut"] += 1
             return
+        if self.on_crossing is not None and packet.waited_since_ns is not None:
+            self.on_crossing(packet.waited_since_ns, pipe, packet)
         following = self._next_pipe(packet, pipe.target)
         if following is not None:
             self._cross(packet, following)
@@ -218,6 +252,11 @@ class World:
                 pipe.up = True
             elif pipe.up:
                 pipe.pull()
+        self.after(REROUTING_NS, self.reroute)
+
+    def start_controller(self) -> None:
+        """Start a controller. It takes it as long as after a change of a link until the routes are in force."""
+        self.controller_alive = True
         self.after(REROUTING_NS, self.reroute)
 
     def reroute(self) -> None:

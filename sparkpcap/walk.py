@@ -60,7 +60,7 @@ def follow(chain: Chain) -> tuple[Places, int]:
     proved: list[Places] = []
     here = 0
     for start, limit, path, end in zip(*lanes, strict=True):
-        assert here >= start  # noqa: S101 - the induction: the chain has been followed to where this lane begins
+        assert here >= start
         here, missing, found = _join(chain, here, int(limit), path)
         proved.append(np.array(missing, np.int64))
         if found < len(path):

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.contract.core import Environment
+from hostagent.contract.core import Part
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Payload
 from hostagent.parts.sequences import SequenceSet
 
@@ -15,41 +16,43 @@ class Copy(Message, frozen=True):
     payload: Payload
 
 
-class StoredSets:
-    """For each host a set of sequence numbers that survives a restart, under keys of its own on stable storage."""
+class StoredSets(Part):
+    """For each host a set of sequence numbers that survives a restart."""
 
-    def __init__(self, env: Environment, name: str) -> None:
-        self._env = env
-        self._name = name
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env)
         # Most hosts never broadcast: a set for each of them would cost a thousand hosts a million sets.
         self._sets: defaultdict[str, SequenceSet] = defaultdict(SequenceSet)
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
-        """Take up what was stored before a restart."""
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """Take up what was stored before a restart: the prefix of a host under its name, a number beyond it under both."""
         for key, value in stored.items():
-            match key.split("/"):
-                case [self._name, host]:
-                    self._sets[host].prefix = value
+            if "/" not in key:
+                self._sets[key].prefix = value
         for key in stored:
-            match key.split("/"):
-                case [self._name, host, number]:
-                    self._sets[host].add(int(number))
+            host, separator, number = key.partition("/")
+            if separator:
+                self._sets[host].add(int(number))
 
     def of(self, host: str) -> SequenceSet:
         """The numbers of a host; not to be changed."""
         return self._sets[host]
 
-    def add(self, host: str, number: int) -> bool:
+    def hosts(self) -> list[str]:
+        """The hosts of which there are numbers."""
+        return [host for host, numbers in self._sets.items() if len(numbers)]
+
+    def add_number(self, host: str, number: int) -> bool:
         """Add a number; whether it is new. The change is stored, not the set: beyond a gap it grows with every message."""
         numbers = self._sets[host]
         if not numbers.add(number):
             return False
         if number > numbers.prefix:
-            self._env.store(f"{self._name}/{host}/{number}", True)
+            self.env.store(f"{host}/{number}", True)
             return True
-        self._env.store(f"{self._name}/{host}", numbers.prefix)
+        self.env.store(host, numbers.prefix)
         for absorbed in range(number + 1, numbers.prefix + 1):
-            self._env.store(f"{self._name}/{host}/{absorbed}", None)
+            self.env.store(f"{host}/{absorbed}", None)
         return True
 
     def add_up_to(self, host: str, number: int) -> None:
@@ -57,21 +60,21 @@ class StoredSets:
         numbers = self._sets[host]
         if number > numbers.prefix:
             absorbed = numbers.add_up_to(number)
-            self._env.store(f"{self._name}/{host}", numbers.prefix)
+            self.env.store(host, numbers.prefix)
             for one in absorbed:
-                self._env.store(f"{self._name}/{host}/{one}", None)
+                self.env.store(f"{host}/{one}", None)
 
 
-class DeliverOnce:
+class DeliverOnce(Part):
     """Delivers a message if it was not delivered before, and remembers that on stable storage."""
 
     def __init__(self, env: Environment) -> None:
-        self._env = env
-        self._delivered = StoredSets(env, "delivered")
+        super().__init__(env)
+        self._delivered = self.add("delivered", StoredSets)
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
-        """Remember what was delivered before a restart."""
-        self._delivered.restore(stored)
+    def origins(self) -> list[str]:
+        """The hosts of which messages were delivered here."""
+        return self._delivered.hosts()
 
     def delivered(self, origin: str) -> SequenceSet:
         """The numbers of the messages of a host that were delivered here; not to be changed."""
@@ -79,5 +82,5 @@ class DeliverOnce:
 
     def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
         """Hand the message to the application unless it already has it."""
-        if self._delivered.add(origin, sequence):
-            self._env.deliver(origin, sequence, payload)
+        if self._delivered.add_number(origin, sequence):
+            self.env.deliver(origin, sequence, payload)

@@ -20,13 +20,13 @@ Messages. One heartbeat (control) to each other host each period: n - 1 datagram
 It also says below which number everything that its sender sent over perfect links has arrived.
 """
 
-import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from hostagent.contract.core import Environment, Milliseconds
+from hostagent.contract.core import Milliseconds, Part
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Purpose, SequenceNumber
-from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters
+from hostagent.parts.links import LinkParameters
 
 
 class Heartbeat(Message, frozen=True):
@@ -67,8 +67,13 @@ class DetectorParameters(LinkParameters, frozen=True, kw_only=True):
         return 1000 * (hosts - 1) / self.period_ms
 
 
-class Detector:
-    """What one host thinks of the others."""
+class Detector(Part):
+    """What one host thinks of the others. `heartbeat` makes what is sent to them, and `on_suspect` is told of each new suspicion.
+
+    Every message is a sign of life, so the core must say whom it has `heard`, whatever the message.
+    """
+
+    messages = (Heartbeat,)
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class Detector:
         heartbeat: Callable[[], Heartbeat],
         on_suspect: Callable[[str], None],
     ) -> None:
-        self._env = env
+        super().__init__(env)
         self._parameters = parameters
         self._heartbeat = heartbeat
         self._on_suspect = on_suspect
@@ -86,10 +91,10 @@ class Detector:
         self._turn = 0
         self.suspected: dict[str, None] = {}
 
-    def start(self) -> None:
+    def on_start(self, stored: Mapping[str, Any]) -> None:  # noqa: ARG002 - suspicions are not stored
         """Trust everybody, and begin to send heartbeats."""
-        if self._env.peers:
-            self._wait(self._env.random.random())
+        if self.env.peers:
+            self._wait(self.env.random.random())
 
     def heard(self, host: str) -> None:
         """A message came from a host: it is there, and to have suspected it was a mistake."""
@@ -98,58 +103,23 @@ class Detector:
             del self.suspected[host]
             grown_ms = self._timeout_ms[host] + self._parameters.period_ms
             self._timeout_ms[host] = min(grown_ms, self._parameters.longest_timeout_ms)
-            self._env.trace("trust", host=host)
+            self.env.trace("trust", host=host)
 
-    def on_timer(self) -> None:
+    def on_message(self, sender: str, message: Heartbeat, expensive: bool) -> None:
+        """A heartbeat says no more than any other message does: `heard` is told of them all."""
+
+    def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """It is a host's turn: send it a heartbeat, and suspect it if it was silent for its time-out. Turns spread over the period."""
-        host, self._turn = self._env.peers[self._turn], (self._turn + 1) % len(self._env.peers)
-        self._env.send(host, self._heartbeat(), Purpose.CONTROL)
+        host, self._turn = self.env.peers[self._turn], (self._turn + 1) % len(self.env.peers)
+        self.env.send(host, self._heartbeat(), Purpose.CONTROL)
         # The period in which the last message came is not counted: the host may have been silent for a part of it only.
         silent_ms = self._silent_periods[host] * self._parameters.period_ms
         self._silent_periods[host] += 1
         if silent_ms >= self._timeout_ms[host] and host not in self.suspected:
             self.suspected[host] = None
-            self._env.trace("suspect", host=host)
+            self.env.trace("suspect", host=host)
             self._on_suspect(host)
         self._wait(1.0)
 
     def _wait(self, turns: float) -> None:
-        self._env.set_timer("heartbeat", turns * self._parameters.period_ms / len(self._env.peers) / 1000)
-
-
-class WatchfulCore(LinkedCore):
-    """A core with perfect links and a failure detector."""
-
-    messages: ClassVar[tuple[type[Message], ...]] = (Letter, Acknowledgement, Heartbeat)
-    Parameters = DetectorParameters
-    parameters: DetectorParameters
-
-    def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
-        super().__init__(env, parameters)
-        self.detector = Detector(env, parameters, lambda: Heartbeat(0, env.host, 0, self.links.floor), self.on_suspect)
-
-    @classmethod
-    def check(cls, parameters: DetectorParameters, hosts: tuple[str, ...]) -> None:  # noqa: ARG003 - they fit any hosts
-        """Refuse time-outs that make no sense."""
-        parameters.check_detector()
-
-    def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Go on sending, and begin to watch."""
-        super().on_start(stored)
-        self.detector.start()
-
-    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Take a message as one from a host that was suspected until now, if it was. Whatever it says, its sender is there."""
-        super().on_message(sender, message, expensive)
-        self.detector.heard(sender)
-
-    def on_timer(self, name: str) -> None:
-        """The detector has one timer, the links have the others."""
-        if name == "heartbeat":
-            self.detector.on_timer()
-        else:
-            super().on_timer(name)
-
-    @abc.abstractmethod
-    def on_suspect(self, host: str) -> None:
-        """A host is suspected from now on."""
+        self.env.set_timer("heartbeat", turns * self._parameters.period_ms / len(self.env.peers) / 1000)

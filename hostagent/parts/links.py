@@ -21,14 +21,14 @@ that a host that is down costs a trickle however much waits for it. When it is b
 short again.
 """
 
-import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from hostagent.contract.core import Core, Environment, Milliseconds, Parameters
+from hostagent.contract.core import Milliseconds, Parameters, Part
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Payload, Purpose, SequenceNumber
-from hostagent.parts.delivery import DeliverOnce, StoredSets
+from hostagent.parts.delivery import StoredSets
 
 # Letters that are repeated to a host before it acknowledges any of them: with short messages that is one full datagram or two.
 WINDOW: Final = 16
@@ -70,30 +70,32 @@ class LinkParameters(Parameters, frozen=True, kw_only=True):
         return (REPETITIONS + 1 + 5 * (hops - 1)) * JITTER * max(self.retry_ms, self.longest_retry_ms)
 
 
-class Links:
-    """The links from one host to all others."""
+class Links(Part):
+    """The links from one host to all others. `on_letter` is told of each letter that is received for the first time, and its sender."""
 
-    def __init__(self, env: Environment, parameters: LinkParameters) -> None:
-        self._env = env
+    messages = (Letter, Acknowledgement)
+
+    def __init__(self, env: Environment, parameters: LinkParameters, on_letter: Callable[[str, Letter], None]) -> None:
+        super().__init__(env)
         self._parameters = parameters
+        self._on_letter = on_letter
         self._sent = 0
         self._letters: dict[int, Letter] = {}
         self._owed_to: dict[int, int] = {}
         self._links = {peer: _Link(parameters.retry_ms) for peer in env.peers}
-        self._received = StoredSets(env, "received")
+        self._received = self.add("received", StoredSets)
 
     @property
     def floor(self) -> int:
         """Everything that was sent under a lower number has been acknowledged by all it was for."""
         return next(iter(self._letters), self._sent + 1)
 
-    def restore(self, stored: Mapping[str, Any]) -> None:
-        """Remember what was received before a restart, and go on sending what was not acknowledged by all."""
-        self._received.restore(stored)
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """Go on sending what was not acknowledged by all before a restart."""
         self._sent = stored.get("sent", 0)
         kept = {int(key.removeprefix("letter/")): value for key, value in stored.items() if key.startswith("letter/")}
         for number, (origin, sequence, payload, to) in sorted(kept.items()):
-            self._keep(Letter(0, origin, sequence, number, min(kept), payload), to or self._env.peers)
+            self._keep(Letter(0, origin, sequence, number, min(kept), payload), to or self.env.peers)
         for peer, link in self._links.items():
             if link.unacknowledged:
                 link.due = self._sent
@@ -104,13 +106,13 @@ class Links:
         self, origin: str, sequence: int, payload: bytes, *, to: tuple[str, ...] = (), purpose: Purpose = Purpose.DATA
     ) -> None:
         """Send a message to some hosts, or to all others, until they acknowledge it. Data leaves at once, repair in windows."""
-        receivers = to or self._env.peers
+        receivers = to or self.env.peers
         if not receivers:
             return
         self._sent += 1
         letter = Letter(0, origin, sequence, self._sent, next(iter(self._letters), self._sent), payload)
-        self._env.store("sent", self._sent)
-        self._env.store(f"letter/{letter.number}", (origin, sequence, payload, to))
+        self.env.store("sent", self._sent)
+        self.env.store(f"letter/{letter.number}", (origin, sequence, payload, to))
         self._keep(letter, receivers)
         for peer in receivers:
             link = self._links[peer]
@@ -120,15 +122,23 @@ class Links:
             if purpose is Purpose.REPAIR:
                 self._fill_window(peer)
             else:
-                self._env.send(peer, letter, purpose)
+                self.env.send(peer, letter, purpose)
             if first:
                 self._wait(peer)
 
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
+        """Acknowledge every letter, and take it the first time."""
+        match message:
+            case Letter() if self.receive(sender, message):
+                self._on_letter(sender, message)
+            case Acknowledgement():
+                self.acknowledged(sender, message)
+
     def receive(self, sender: str, letter: Letter) -> bool:
         """Acknowledge a letter; whether it is received for the first time."""
-        self._env.send(sender, Acknowledgement(0, letter.origin, letter.sequence, letter.number), Purpose.CONTROL)
+        self.env.send(sender, Acknowledgement(0, letter.origin, letter.sequence, letter.number), Purpose.CONTROL)
         self._received.add_up_to(sender, letter.floor - 1)
-        return self._received.add(sender, letter.number)
+        return self._received.add_number(sender, letter.number)
 
     def acknowledged(self, peer: str, message: Acknowledgement) -> None:
         """A host has a letter: forget that it is owed there. A link that carries something can carry more, and need not wait for long."""
@@ -143,15 +153,15 @@ class Links:
             del link.window[letter.number]
             self._fill_window(peer)
         if not link.unacknowledged:
-            self._env.cancel_timer(f"link/{peer}")
+            self.env.cancel_timer(peer)
             link.wait_ms = self._parameters.retry_ms
         elif link.wait_ms != self._parameters.retry_ms:
             link.wait_ms = self._parameters.retry_ms
             self._wait(peer)
 
-    def on_timer(self, peer: str) -> None:
-        """Repeat the oldest letters that were on their way when the timer was set."""
-        link = self._links[peer]
+    def on_timer(self, name: str) -> None:
+        """Repeat the oldest letters that were on their way to a host when its timer was set."""
+        peer, link = name, self._links[name]
         link.window.clear()
         self._fill_window(peer)
         if link.window:
@@ -169,7 +179,7 @@ class Links:
     def _forget_if_acknowledged(self, number: int) -> None:
         self._owed_to[number] -= 1
         if not self._owed_to[number]:
-            self._env.store(f"letter/{number}", None)
+            self.env.store(f"letter/{number}", None)
             del self._letters[number], self._owed_to[number]
 
     def _fill_window(self, peer: str) -> None:
@@ -179,10 +189,10 @@ class Links:
         for number in islice(link.unacknowledged, WINDOW):
             if number <= link.due and number not in link.window:
                 link.window[number] = None
-                self._env.send(peer, self._letters[number], Purpose.REPAIR)
+                self.env.send(peer, self._letters[number], Purpose.REPAIR)
 
     def _wait(self, peer: str) -> None:
-        self._env.set_timer(f"link/{peer}", self._links[peer].wait_ms * self._env.random.uniform(1, JITTER) / 1000)
+        self.env.set_timer(peer, self._links[peer].wait_ms * self.env.random.uniform(1, JITTER) / 1000)
 
 
 class _Link:
@@ -195,41 +205,3 @@ class _Link:
         self.due = 0
         """The last letter that may be repeated: what was sent after the timer was set may still be on its way."""
         self.wait_ms = wait_ms
-
-
-class LinkedCore(Core):
-    """A core that sends over perfect links and delivers each message once; what it does with a letter is for the subclass to say."""
-
-    messages: ClassVar[tuple[type[Message], ...]] = (Letter, Acknowledgement)
-    Parameters = LinkParameters
-    parameters: LinkParameters
-
-    def __init__(self, env: Environment, parameters: LinkParameters) -> None:
-        super().__init__(env, parameters)
-        self.delivery = DeliverOnce(env)
-        self.links = Links(env, parameters)
-
-    def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Remember what was delivered, and go on sending."""
-        self.delivery.restore(stored)
-        self.links.restore(stored)
-
-    def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
-        """Acknowledge every letter, and take it the first time."""
-        match message:
-            case Letter() if self.links.receive(sender, message):
-                self.on_letter(sender, message)
-            case Acknowledgement():
-                self.links.acknowledged(sender, message)
-
-    def on_timer(self, name: str) -> None:
-        """Every timer is that of a link, unless the subclass has others."""
-        match name.split("/"):
-            case ["link", peer]:
-                self.links.on_timer(peer)
-            case _:
-                super().on_timer(name)
-
-    @abc.abstractmethod
-    def on_letter(self, sender: str, letter: Letter) -> None:
-        """A letter was received for the first time."""

@@ -17,7 +17,8 @@ acknowledged is not stored; a restarted source asks everybody again, and those w
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.contract.core import Core, Environment, Milliseconds, Parameters
+from hostagent.contract.core import Core, Milliseconds, Parameters
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
@@ -50,7 +51,7 @@ class Basic(Core):
 
     def __init__(self, env: Environment, parameters: BasicParameters) -> None:
         super().__init__(env, parameters)
-        self.delivery = DeliverOnce(env)
+        self.delivery = self.add("delivery", DeliverOnce)
         self.unacknowledged: dict[int, dict[str, None]] = {}
         self.payloads: dict[int, bytes] = {}
         self.wait_ms: dict[int, float] = {}
@@ -68,8 +69,7 @@ class Basic(Core):
         return Promise(guarantees=guarantees, patience_ms=20 * 1.1 * parameters.longest_retry_ms, retained=hosts)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Remember what was delivered; take up again every message that was not acknowledged by all."""
-        self.delivery.restore(stored)
+        """Take up again every message that was not acknowledged by all."""
         for key, payload in stored.items():
             if key.startswith("message/"):
                 self._send_until_acknowledged(int(key.removeprefix("message/")), payload, Purpose.REPAIR)

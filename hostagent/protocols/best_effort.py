@@ -15,10 +15,12 @@ lost message, and it promises no validity. That shows what the links are for, an
 
 from typing import Literal
 
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
-from hostagent.parts.delivery import Copy
-from hostagent.parts.links import Acknowledgement, Letter, LinkedCore, LinkParameters
+from hostagent.parts.delivery import Copy, DeliverOnce
+from hostagent.parts.links import Letter, LinkParameters, Links
 
 
 class BestEffortParameters(LinkParameters, frozen=True, kw_only=True):
@@ -28,7 +30,7 @@ class BestEffortParameters(LinkParameters, frozen=True, kw_only=True):
     """Perfect links, or none: bare datagrams."""
 
 
-class BestEffort(LinkedCore):
+class BestEffort(Core):
     """Send to everybody; deliver what arrives, once."""
 
     name = "best-effort"
@@ -36,9 +38,14 @@ class BestEffort(LinkedCore):
     summary = "the sender sends to every host over perfect links, or with links=none one bare datagram"
     assumes = "the sender does not die half-way; with links=none, that nothing is lost"
     beyond = frozenset({"restart-lost"})
-    messages = (Copy, Letter, Acknowledgement)
+    messages = (Copy, *Links.messages)
     Parameters = BestEffortParameters
     parameters: BestEffortParameters
+
+    def __init__(self, env: Environment, parameters: BestEffortParameters) -> None:
+        super().__init__(env, parameters)
+        self.delivery = self.add("delivery", DeliverOnce)
+        self.links = self.add("links", lambda own: Links(own, parameters, self.on_letter))
 
     @classmethod
     def promise(cls, parameters: BestEffortParameters, hosts: int) -> Promise:

@@ -14,11 +14,14 @@ first travel with its own letter to the sender, so that makes n (n - 1) data dat
 with packing off n (n - 1) of each.
 """
 
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
 from hostagent.contract.promises import Carrier, Guarantee, Promise
-from hostagent.parts.links import Letter, LinkedCore, LinkParameters
+from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.links import Letter, LinkParameters, Links
 
 
-class EagerReliable(LinkedCore):
+class EagerReliable(Core):
     """Everybody relays everything, once."""
 
     name = "eager-reliable"
@@ -29,6 +32,14 @@ class EagerReliable(LinkedCore):
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    messages = Links.messages
+    Parameters = LinkParameters
+    parameters: LinkParameters
+
+    def __init__(self, env: Environment, parameters: LinkParameters) -> None:
+        super().__init__(env, parameters)
+        self.delivery = self.add("delivery", DeliverOnce)
+        self.links = self.add("links", lambda own: Links(own, parameters, self.on_letter))
 
     @classmethod
     def promise(cls, parameters: LinkParameters, hosts: int) -> Promise:

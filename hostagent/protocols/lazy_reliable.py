@@ -26,14 +26,16 @@ is dropped. So a host that is down holds this up, as it may come back; when all 
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent.contract.core import Environment
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
-from hostagent.parts.detector import DetectorParameters, Heartbeat, WatchfulCore
-from hostagent.parts.links import Letter
+from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
+from hostagent.parts.links import Letter, Links
 
 
-class LazyReliable(WatchfulCore):
+class LazyReliable(Core):
     """Relay what came from those who are suspected."""
 
     name = "lazy-reliable"
@@ -44,9 +46,15 @@ class LazyReliable(WatchfulCore):
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    messages = (*Links.messages, *Detector.messages)
+    Parameters = DetectorParameters
+    parameters: DetectorParameters
 
     def __init__(self, env: Environment, parameters: DetectorParameters) -> None:
         super().__init__(env, parameters)
+        self.delivery = self.add("delivery", DeliverOnce)
+        self.links = self.add("links", lambda own: Links(own, parameters, self.on_letter))
+        self.detector = self.add("detector", lambda own: Detector(own, parameters, self._heartbeat, self.on_suspect))
         self.kept: dict[str, dict[int, Letter]] = {}
 
     @classmethod
@@ -66,12 +74,16 @@ class LazyReliable(WatchfulCore):
             retained=5 * hosts,
         )
 
+    @classmethod
+    def check(cls, parameters: DetectorParameters, hosts: tuple[str, ...]) -> None:  # noqa: ARG003 - they fit any hosts
+        """Refuse time-outs that make no sense."""
+        parameters.check_detector()
+
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Take up again what may have to be relayed; whether it must be, the detector will say."""
         for key, (origin, sequence, payload) in ((key, value) for key, value in stored.items() if key.startswith("kept/")):
             _, sender, number = key.split("/")
             self.kept.setdefault(sender, {})[int(number)] = Letter(0, origin, sequence, int(number), 0, payload)
-        super().on_start(stored)
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """Deliver here and send to all."""
@@ -79,8 +91,9 @@ class LazyReliable(WatchfulCore):
         self.links.send(self.env.host, sequence, payload)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Both letters and heartbeats say what everybody has."""
+        """Take a message as one from a host that was suspected until now, if it was. Letters and heartbeats say what everybody has."""
         super().on_message(sender, message, expensive)
+        self.detector.heard(sender)
         if isinstance(message, Letter | Heartbeat):
             self._drop_below(sender, message.floor)
 
@@ -100,6 +113,9 @@ class LazyReliable(WatchfulCore):
         for letter in self.kept.pop(host, {}).values():
             self.env.store(f"kept/{host}/{letter.number}", None)
             self._relay(letter)
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(0, self.env.host, 0, self.links.floor)
 
     def _relay(self, letter: Letter) -> None:
         self.links.send(letter.origin, letter.sequence, letter.payload, purpose=Purpose.REPAIR)

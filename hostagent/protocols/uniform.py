@@ -27,10 +27,13 @@ is lost; with packing off n (n - 1) of each. And the heartbeats: n (n - 1) a per
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from hostagent.contract.core import Environment
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
+from hostagent.contract.messages import Message
 from hostagent.contract.promises import Carrier, Guarantee, Promise
-from hostagent.parts.detector import DetectorParameters, WatchfulCore
-from hostagent.parts.links import Letter
+from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
+from hostagent.parts.links import Letter, Links
 
 MessageId = tuple[str, int]
 
@@ -42,7 +45,7 @@ class UniformParameters(DetectorParameters, frozen=True, kw_only=True):
     """Until all hosts that are not suspected have a message, or more than half of all hosts."""
 
 
-class Uniform(WatchfulCore):
+class Uniform(Core):
     """Deliver when all who seem to be there have it. The paper's names: `pending`, and `acks` for its ack_m."""
 
     name = "uniform"
@@ -53,11 +56,15 @@ class Uniform(WatchfulCore):
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    messages = (*Links.messages, *Detector.messages)
     Parameters = UniformParameters
     parameters: UniformParameters
 
     def __init__(self, env: Environment, parameters: UniformParameters) -> None:
         super().__init__(env, parameters)
+        self.delivery = self.add("delivery", DeliverOnce)
+        self.links = self.add("links", lambda own: Links(own, parameters, self.on_letter))
+        self.detector = self.add("detector", lambda own: Detector(own, parameters, self._heartbeat, self.on_suspect))
         self.pending: dict[MessageId, bytes] = {}
         self.acks: dict[MessageId, dict[str, None]] = {}
 
@@ -77,6 +84,11 @@ class Uniform(WatchfulCore):
             retained=5 * hosts,
         )
 
+    @classmethod
+    def check(cls, parameters: DetectorParameters, hosts: tuple[str, ...]) -> None:  # noqa: ARG003 - they fit any hosts
+        """Refuse time-outs that make no sense."""
+        parameters.check_detector()
+
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Take up again what was pending, and who had it."""
         for key, value in stored.items():
@@ -85,11 +97,15 @@ class Uniform(WatchfulCore):
                     self.pending[origin, int(sequence)] = value
                 case ["ack", origin, sequence, host]:
                     self.acks.setdefault((origin, int(sequence)), {})[host] = None
-        super().on_start(stored)
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """Send to all; it is delivered here, too, only when all have it."""
         self._acknowledge(self.env.host, (self.env.host, sequence), payload)
+
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """Take a message as one from a host that was suspected until now, if it was. Whatever it says, its sender is there."""
+        super().on_message(sender, message, expensive)
+        self.detector.heard(sender)
 
     def on_letter(self, sender: str, letter: Letter) -> None:
         """The sender has the message; from now on this host has it, too."""
@@ -100,6 +116,9 @@ class Uniform(WatchfulCore):
         """What waited for this host alone can be delivered."""
         for message in list(self.pending):
             self._deliver_if_all_have_it(message)
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(0, self.env.host, 0, self.links.floor)
 
     def _acknowledge(self, host: str, message: MessageId, payload: bytes) -> None:
         """Note that a host has a message, and pass on one that is new."""

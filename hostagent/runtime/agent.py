@@ -13,17 +13,16 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
 import msgspec
 
 from hostagent.contract import wire
-from hostagent.contract.core import Core, Environment
-from hostagent.contract.events import Event
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.core import Core
+from hostagent.contract.environment import NS_PER_S, Clock
 from hostagent.runtime import counters
-from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, SetClock, SignalWhen, Stop, decode_request
+from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, SetClock, StartOrder, Stop, decode_request
+from hostagent.runtime.life import Life
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.packing import Packer
 from hostagent.runtime.storage import Storage
@@ -34,8 +33,6 @@ MOST_PER_WAKE_UP: Final = 256
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
-# A key that no core uses: the number of the last message broadcast here.
-_LAST_BROADCAST: Final = "agent/last broadcast"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,36 +69,41 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.private, f"{host}.control")
 
 
-class Agent(Environment):
-    """One host's environment: it feeds the core and acts for it."""
+class Agent:
+    """Drives one life of a host: feeds the core, and carries out what it asks for."""
 
-    def __init__(self, core: type[Core], setting: Setting, host: str, incarnation: int) -> None:
-        self.host = host
-        self.hosts = tuple(setting.addresses)
-        self.random = Random(f"{setting.seed}/{host}/{incarnation}")  # noqa: S311 - protocols need repeatable randomness, not secrets
-        numbers = {name: number for number, name in enumerate(self.hosts, start=1)}
-        self._number = numbers[host]
+    def __init__(self, core: type[Core], setting: Setting, order: StartOrder) -> None:
+        host, hosts = order.host, tuple(setting.addresses)
+        numbers = {name: number for number, name in enumerate(hosts, start=1)}
+        self._host, self._number = host, numbers[host]
         self._codec = wire.Codec(core.number, core.messages, setting.run, numbers, receiver=host)
         self._endpoints = {name: (address, setting.port) for name, address in setting.addresses.items()}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))
-        self._last_broadcast = self._storage.values.get(_LAST_BROADCAST, 0)
-        self._packet = incarnation << 32
+        self._packet = order.incarnation << 32
         self._packer = Packer(setting.pack_ms)
         self._outbox: deque[tuple[bytes, tuple[str, int], list[wire.Part]]] = deque()
         self._hushed = False
-        self._clock_set_s, self._clock_offset_s, self._clock_rate = 0.0, 0.0, 1.0
-        self._at_door: list[_Countdown] = []
-        self._signals: list[_Countdown] = []
-        self._due_signal = 0
-        self._timers: dict[str, float] = {}
-        self._deadlines: list[tuple[float, str]] = []
+        self._timers: dict[str, int] = {}
+        self._deadlines: list[tuple[int, str]] = []
         self._alarm: asyncio.TimerHandle | None = None
+        self._clock = Clock(time.time_ns, time.monotonic_ns)
+        if order.clock is not None:
+            self._set_clock(order.clock)
         self._socket = _udp_socket(setting.addresses[host], setting.port)
         self._control = _control_socket(setting.control(host))
-        self._core = core(self, msgspec.convert(setting.parameters, core.Parameters))
-        self._log("start", details={"incarnation": incarnation})
-        self._core.on_start(self._storage.values)
+        self._life = Life(
+            core,
+            msgspec.convert(setting.parameters, core.Parameters),
+            host=host,
+            hosts=hosts,
+            seed=setting.seed,
+            incarnation=order.incarnation,
+            clock=self._clock,
+            codec=self._codec,
+            crashes=order.crashes,
+        )
+        self._life.start(self._storage.values)
 
     async def run(self) -> None:
         """Serve until asked to stop, or until something goes wrong: a wake-up that failed half-way must be neither committed nor sent."""
@@ -113,45 +115,12 @@ class Agent(Environment):
         self._finish_wake_up()
         self._on_sample()
         await self._end
-        self._log("stop")
+        self._life.log("stop")
+        self._commit()
         self._storage.close()
 
-    def now(self) -> float:
-        """The machine's clock, which all hosts share, unless this host's was put off."""
-        since_s = time.time() - self._clock_set_s
-        return self._clock_set_s + self._clock_offset_s + since_s * self._clock_rate
-
-    def send(self, to: str, message: Message, purpose: Purpose) -> None:
-        """Queue a message; it leaves after the commit at the end of this wake-up, or later if it is to wait for others."""
-        self._packer.add(to, self._codec.part(message, purpose))
-
-    def set_timer(self, name: str, after_s: float) -> None:
-        """Set or move a timer."""
-        deadline = time.monotonic() + after_s / self._clock_rate
-        self._timers[name] = deadline
-        heapq.heappush(self._deadlines, (deadline, name))
-
-    def cancel_timer(self, name: str) -> None:
-        """Forget a timer; its entry in the heap is skipped when its time comes."""
-        self._timers.pop(name, None)
-
-    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:  # noqa: ARG002 - the log is the application
-        """Log the delivery; the log is the application."""
-        self._counters[counters.DELIVERED] += 1
-        self._log("deliver", origin, sequence)
-
-    def store(self, key: str, value: object) -> None:
-        """Keep a value; durable before anything sent in this wake-up leaves."""
-        self._storage.put(key, value)
-
-    def trace(self, event: str, **details: object) -> None:
-        """Log an event of the protocol."""
-        self._log(event, details=details)
-
-    def _log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
-        self._storage.log(Event(at_ns=time.time_ns(), event=event, origin=origin, sequence=sequence, details=details or {}))
-        if self._signals:
-            self._signal_if_due(event, origin, sequence)
+    def _set_clock(self, fault: SetClock) -> None:
+        self._clock.put_off(fault.offset_ns, fault.rate, fault.since_ns)
 
     def _on_datagrams(self) -> None:
         """Drain the socket."""
@@ -162,7 +131,7 @@ class Agent(Environment):
             except BlockingIOError:
                 break
             self._on_datagram(datagram, expensive=ancillary[0][2][0] & 0xFC == wire.COST_TOS)
-            if self._due_signal:
+            if self._life.is_over:
                 break
         self._finish_wake_up()
 
@@ -172,48 +141,19 @@ class Agent(Environment):
         except wire.Refused as refusal:
             self._counters[counters.REFUSED[refusal.reason]] += 1
             return
-        if self._at_door:
-            self._pass_door(received, expensive=expensive)
-            return
-        self._counters[counters.RECEIVED] += 1
-        for message in received.messages:
-            self._core.on_message(received.sender, message, expensive)
+        taken = self._life.receive(received.sender, received.messages, expensive=expensive)
+        self._counters[counters.RECEIVED if taken else counters.REFUSED["injected"]] += 1
 
-    def _pass_door(self, received: wire.Received, *, expensive: bool) -> None:
-        """Take a datagram while faults wait for messages. Without its only message it counts as refused, but a pack as received."""
-        copies = [self._copies(message) for message in received.messages]
-        self._counters[counters.REFUSED["injected"] if copies == [0] else counters.RECEIVED] += 1
-        for message, times in zip(received.messages, copies, strict=True):
-            for _ in range(times):
-                self._core.on_message(received.sender, message, expensive)
-
-    def _copies(self, message: Message) -> int:
-        """How often a message is to be received: once, unless a fault waits for it."""
-        kind = type(message).__name__
-        due = [waiting for waiting in self._at_door if waiting.request.kind == kind and waiting.is_over()]
-        self._at_door = [waiting for waiting in self._at_door if waiting not in due]
-        return int(due[0].request.copies) if due else 1
-
-    def _signal_if_due(self, event: str, origin: str, sequence: int) -> None:
-        """Die at exactly this event, if a fault waits for it: between two datagrams, or when the call that logged it is committed."""
-        for waiting in self._signals:
-            wanted = waiting.request
-            fits = wanted.event == event and wanted.origin in {"", origin} and wanted.sequence in {0, sequence}
-            if fits and waiting.is_over():
-                self._due_signal = wanted.signal
-                if event == "send":
-                    self._signal_self()
-
-    def _signal_self(self) -> None:
-        """Send the signal that is due. Who dies counts what is left unread, or it would be missing from the books."""
-        if self._due_signal == signal.SIGKILL:
-            with suppress(BlockingIOError):
-                while True:
-                    self._socket.recv(1)
-                    self._counters[counters.REFUSED["unread"]] += 1
-            # From here on the kernel counts.
-            self._socket.close()
-        os.kill(os.getpid(), self._due_signal)
+    def _crash(self) -> None:
+        """Say which crash was due, and die at once. What is left unread is counted first, or it would be missing from the books."""
+        os.write(1, f"crash {self._host} {self._life.crash_due}\n".encode())
+        with suppress(BlockingIOError):
+            while True:
+                self._socket.recv(1)
+                self._counters[counters.REFUSED["unread"]] += 1
+        # From here on the kernel counts.
+        self._socket.close()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def _on_request(self) -> None:
         """Do what the testbed asks, all that it has asked by now: messages that are broadcast at once can share datagrams."""
@@ -228,7 +168,7 @@ class Agent(Environment):
                 # Whoever can be answered wants to know when it is in force.
                 with suppress(OSError):
                     self._control.sendto(request, asker)
-            if self._due_signal:
+            if self._life.is_over:
                 break
         self._finish_wake_up()
 
@@ -236,69 +176,82 @@ class Agent(Environment):
         """Do what a request says; whether it says to stop."""
         match decode_request(encoded):
             case BroadcastRequest(payload=payload):
-                self._broadcast(payload)
+                self._counters[counters.BROADCAST] += 1
+                self._life.broadcast(payload)
             case Hush():
                 # The last sample is of this moment: from now on it is not the protocol that is quiet.
                 self._hushed = True
                 self._sampler.cancel()
                 self._sample()
-            case SetClock(offset_s=offset_s, rate=rate):
-                self._clock_set_s, self._clock_offset_s, self._clock_rate = time.time(), offset_s, rate
+            case SetClock() as request:
+                self._set_clock(request)
             case AtDoor() as request:
-                self._at_door.append(_Countdown(request))
-            case SignalWhen() as request:
-                self._signals.append(_Countdown(request))
+                self._life.fault_at_door(request)
             case Stop():
                 self._close()
                 self._end.set_result(None)
                 return True
         return False
 
-    def _broadcast(self, payload: bytes) -> None:
-        """Number the message, durably, and hand it to the core."""
-        sequence = self._last_broadcast = self._last_broadcast + 1
-        self._storage.put(_LAST_BROADCAST, sequence)
-        self._counters[counters.BROADCAST] += 1
-        self._log("broadcast", self.host, sequence)
-        self._core.on_broadcast(sequence, payload)
-
     def _on_alarm(self) -> None:
         """Fire every timer that is due."""
-        now = time.monotonic()
-        while self._deadlines and self._deadlines[0][0] <= now and not self._due_signal:
-            deadline, name = heapq.heappop(self._deadlines)
-            if self._timers.get(name) == deadline:
+        now_ns = time.monotonic_ns()
+        while self._deadlines and self._deadlines[0][0] <= now_ns and not self._life.is_over:
+            due_ns, name = heapq.heappop(self._deadlines)
+            if self._timers.get(name) == due_ns:
                 del self._timers[name]
-                self._core.on_timer(name)
+                self._life.fire(name)
+                self._set_timers()
         self._finish_wake_up()
 
     def _on_sample(self) -> None:
         """Say twice a second how much was sent and how much is kept."""
         self._sample()
-        self._storage.commit()
+        self._finish_wake_up()
         self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)
 
     def _sample(self) -> None:
-        self.trace("sample", sent=self._counters[counters.SENT], items=retained_items(self._core))
+        self._life.log("sample", sent=self._counters[counters.SENT], items=retained_items(self._life.core))
 
     def _finish_wake_up(self) -> None:
         """Commit, then send, then set the one alarm."""
-        self._storage.commit()
-        if self._due_signal:
-            self._signal_self()
+        self._commit()
+        if self._life.is_over:
+            self._crash()
         self._send_what_is_due()
         self._set_alarm()
+
+    def _commit(self) -> None:
+        """Make durable what the core stored and logged, and put what it sent where it will leave from."""
+        effects = self._life.effects
+        self._storage.commit(effects.stored, effects.events)
+        self._counters[counters.DELIVERED] += len(effects.deliveries)
+        for to, part in effects.sends:
+            self._packer.add(to, part)
+        self._set_timers()
+        self._life.committed()
+
+    def _set_timers(self) -> None:
+        """Set, move and cancel timers; the entry of a timer that was moved or cancelled is skipped when its time comes."""
+        timers = self._life.effects.timers
+        for name, due_ns in timers.items():
+            if due_ns is None:
+                self._timers.pop(name, None)
+            else:
+                self._timers[name] = due_ns
+                heapq.heappush(self._deadlines, (due_ns, name))
+        timers.clear()
 
     def _set_alarm(self) -> None:
         """Wake up for the first timer, or for what waits to be packed; while the socket has no room, that waits for room."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        moments = [self._deadlines[0][0]] if self._deadlines else []
+        moments_ns = [self._deadlines[0][0]] if self._deadlines else []
         if (due_ns := self._packer.due_ns) is not None and not self._outbox:
-            moments.append(due_ns / 1e9)
-        if moments and not self._hushed:
-            self._alarm = self._loop.call_later(min(moments) - time.monotonic(), self._on_alarm)
+            moments_ns.append(due_ns)
+        if moments_ns and not self._hushed:
+            self._alarm = self._loop.call_later((min(moments_ns) - time.monotonic_ns()) / NS_PER_S, self._on_alarm)
 
     def _send_what_is_due(self) -> None:
         """Make datagrams of what is due and send them. While the socket is full, messages wait, and more of them can be packed."""
@@ -332,9 +285,10 @@ class Agent(Environment):
                 counts[sent_for[datagram[purpose_at]]] += 1
                 counts[messages] += len(parts)
             outbox.popleft()
-            if self._signals:
-                for part in parts:
-                    self._signal_if_due("send", part.message.origin, part.message.sequence)
+            if self._life.crashes:
+                self._life.sent(parts)
+                if self._life.is_over:
+                    self._crash()
 
     def _on_writable(self) -> None:
         self._loop.remove_writer(self._socket)
@@ -356,19 +310,6 @@ class Agent(Environment):
         for end in (self._socket, self._control):
             self._loop.remove_reader(end)
             end.close()
-
-
-class _Countdown:
-    """A request that waits for its n-th occasion."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self._left = request.nth
-
-    def is_over(self) -> bool:
-        """Count an occasion; whether it is the one."""
-        self._left -= 1
-        return bool(self._left == 0)
 
 
 def _udp_socket(address: str, port: int) -> socket.socket:

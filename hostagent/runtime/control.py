@@ -18,10 +18,11 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 class SetClock(msgspec.Struct, frozen=True, tag=True):
-    """Put the host's clock off by so much, and let it run at this rate from now on."""
+    """Since a moment on the machine's clock, the host's clock is off by so much and runs at this rate."""
 
-    offset_s: float
+    offset_ns: int
     rate: float
+    since_ns: int
 
 
 class AtDoor(msgspec.Struct, frozen=True, tag=True):
@@ -32,17 +33,27 @@ class AtDoor(msgspec.Struct, frozen=True, tag=True):
     copies: int
 
 
-class SignalWhen(msgspec.Struct, frozen=True, tag=True):
-    """Send yourself a signal at the `nth` event that fits: no other process could do it at the very moment. Empty fields fit everything."""
+class CrashWhen(msgspec.Struct, frozen=True):
+    """Kill yourself at the `nth` event that fits: no other process could do it at the very moment. Empty fields fit everything."""
 
-    signal: int
     event: str
     origin: str = ""
     sequence: int = 0
     nth: int = 1
 
 
-Request = BroadcastRequest | Hush | Stop | SetClock | AtDoor | SignalWhen
+class StartOrder(msgspec.Struct, frozen=True):
+    """Which agent the launcher is to start, and what is true of its host from the first moment on."""
+
+    host: str
+    incarnation: int
+    clock: SetClock | None = None
+    """The fault of the machine's clock, if there is one."""
+    crashes: tuple[CrashWhen, ...] = ()
+    """Those that have not happened yet. Each counts its events from this start on."""
+
+
+Request = BroadcastRequest | Hush | Stop | SetClock | AtDoor
 
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

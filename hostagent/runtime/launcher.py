@@ -3,8 +3,9 @@
 A fork costs milliseconds where a fresh interpreter costs a tenth of a second of processor time, and shares its memory. The testbed talks to
 the launcher in lines:
 
-    on its standard input    start HOST INCARNATION
+    on its standard input    a `StartOrder`, as JSON
     on its standard output   ready HOST PID          the agent is bound and its core has started
+                             crash HOST NUMBER       the agent is about to kill itself, at the event that this crash of its order waited for
                              died HOST STATUS        the process ended: an exit status, or minus a signal
 
 When its standard input ends, because the testbed closed it or died, the launcher kills its agents and exits: no run leaves agents behind.
@@ -24,6 +25,7 @@ import msgspec
 
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime.agent import Agent, Setting
+from hostagent.runtime.control import StartOrder
 from hostagent.runtime.namespace import die_with_parent, enter
 
 
@@ -39,9 +41,9 @@ def serve(order: LaunchOrder) -> None:
     agents: dict[int, str] = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(agents))
     for line in iter(sys.stdin.readline, ""):
-        _, host, incarnation = line.split()
+        start = msgspec.json.decode(line, type=StartOrder)
         with _held(signal.SIGCHLD):
-            agents[_fork_agent(order, host, int(incarnation))] = host
+            agents[_fork_agent(order, start)] = start.host
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for pid in agents:
         os.kill(pid, signal.SIGKILL)
@@ -69,7 +71,7 @@ def _reap(agents: dict[int, str]) -> None:
         _report(f"died {agents.pop(pid)} {os.waitstatus_to_exitcode(status)}")
 
 
-def _fork_agent(order: LaunchOrder, host: str, incarnation: int) -> int:
+def _fork_agent(order: LaunchOrder, start: StartOrder) -> int:
     """Fork; the child becomes the agent and never returns."""
     launcher = os.getpid()
     pid = os.fork()
@@ -79,8 +81,8 @@ def _fork_agent(order: LaunchOrder, host: str, incarnation: int) -> int:
             die_with_parent(launcher)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            enter(Path(order.namespaces[host]))
-            asyncio.run(_run_agent(order.setting, host, incarnation))
+            enter(Path(order.namespaces[start.host]))
+            asyncio.run(_run_agent(order.setting, start))
             status = 0
         except BaseException:  # noqa: BLE001 - nothing may escape into the launcher
             # Where the disk is full there may be no room for last words either.
@@ -92,9 +94,9 @@ def _fork_agent(order: LaunchOrder, host: str, incarnation: int) -> int:
     return pid
 
 
-async def _run_agent(setting: Setting, host: str, incarnation: int) -> None:
-    agent = Agent(PROTOCOLS[setting.protocol], setting, host, incarnation)
-    _report(f"ready {host} {os.getpid()}")
+async def _run_agent(setting: Setting, start: StartOrder) -> None:
+    agent = Agent(PROTOCOLS[setting.protocol], setting, start)
+    _report(f"ready {start.host} {os.getpid()}")
     await agent.run()
 
 

@@ -1,37 +1,45 @@
-"""Stable storage and the event log of one host, written so that a SIGKILL at any instant leaves both consistent.
+"""Stable storage and the event log of one host, written so that a SIGKILL at any instant leaves one truth.
 
 What a core stored and what it logged during one wake-up belong together: a host that remembers a delivery that its log does not show has
-lost a message, and one that shows a delivery it does not remember will deliver it twice. So a wake-up is committed as a whole. The lines
-go to the event log first; then one record with the stored values *and the length of the log* goes to the store. A restart believes the
-store: it drops an incomplete last record, and cuts the log back to the length of the last complete one. Datagrams leave the host only
-after the commit, so nobody can have heard of what is cut off.
+lost a message, and one that shows a delivery it does not remember will deliver it twice. So a wake-up is committed as a whole. First one
+record goes to the store, with a checksum, the stored values and the length that the log is about to have; then the lines go to the log,
+and the last of them carries the checksum of them all (`hostagent.contract.events`). With that line the wake-up is committed: a reader of
+the log believes it from then on, and a restart believes the last record of the store if the log is as long as the record says. Datagrams
+leave the host only after the commit, so nobody can have heard of a wake-up that is not committed.
+
+A restart cuts an unfinished commit off the log, whether the storage was kept or lost, and readers do not believe one. So no line that was
+ever believed is taken back, and where a host dies for good its log ends with its last commit.
 
 Data handed to `write(2)` survives the death of the process, which is the failure that is injected here; it is not synced to disk.
 """
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from zlib import crc32
 
 import msgspec
 
-from hostagent.contract.events import Event
+from hostagent.contract.events import Event, commit, committed
 
-_SIZE: Final = 4
+# In front of each record: its length and its checksum.
+_NUMBER: Final = 4
+_FRONT: Final = 2 * _NUMBER
 # Rewrite the store when it has grown to four times its size after the last rewrite, but not while it is this small.
 _SMALLEST_REWRITE: Final = 1 << 20
 
 
 class _Record(msgspec.Struct, array_like=True):
-    """One commit: where the event log ends, and the values stored; a value of None is forgotten."""
+    """The length of the event log after a commit, and the encoded values stored; a value of None is forgotten."""
 
     log_length: int
-    values: dict[str, Any]
+    values: dict[str, bytes | None]
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
 _decode_record = msgspec.msgpack.Decoder(_Record).decode
-_encode_event = msgspec.json.Encoder().encode
 
 
 class Storage:
@@ -39,75 +47,76 @@ class Storage:
 
     def __init__(self, store: Path, log: Path) -> None:
         self._path = store
-        self.values: dict[str, Any] = {}
-        # Without a store, because it is the first start or because it was lost, the log stays as it is.
-        self._log_length = self._replay() if store.exists() else log.stat().st_size if log.exists() else 0
-        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.values: dict[str, bytes] = {}
+        """Every key with its value, encoded."""
+        self._log = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._log_length = self._restore(list(_records(store.read_bytes())) if store.exists() else [])
         os.ftruncate(self._log, self._log_length)
-        self._lines: list[bytes] = []
-        self._changed: dict[str, Any] = {}
         self._rewrite()
 
-    def put(self, key: str, value: object) -> None:
-        """Keep a value, or forget it if it is None; durable after the next commit."""
-        self._changed[key] = value
-
-    def log(self, event: Event) -> None:
-        """Add a line to the event log; durable after the next commit."""
-        self._lines.append(_encode_event(event))
-
-    def commit(self) -> None:
-        """Make everything since the last commit durable, all or nothing."""
-        if not self._lines and not self._changed:
-            return
-        if self._lines:
-            self._lines.append(b"")
-            lines = b"\n".join(self._lines)
+    def commit(self, stored: Mapping[str, bytes | None], events: Sequence[Event]) -> None:
+        """Make all of this durable, or nothing."""
+        lines = commit(events) if events else b""
+        self._log_length += len(lines)
+        if stored:
+            self._size += _append(self._store, self._log_length, stored)
+            _apply(self.values, stored)
+        if lines:
             _write(self._log, lines)
-            self._log_length += len(lines)
-            self._lines.clear()
-        self._size += _append(self._store, self._log_length, self._changed)
-        _apply(self.values, self._changed)
-        self._changed.clear()
         if self._size > max(_SMALLEST_REWRITE, 4 * self._rewritten_size):
             os.close(self._store)
             self._rewrite()
 
     def close(self) -> None:
-        """Commit and close both files."""
-        self.commit()
+        """Close both files."""
         os.close(self._log)
         os.close(self._store)
 
-    def _replay(self) -> int:
-        """Read the store back; the committed length of the event log."""
-        data = self._path.read_bytes()
-        log_length = position = 0
-        while position + _SIZE <= len(data):
-            end = position + _SIZE + int.from_bytes(data[position : position + _SIZE])
-            if end > len(data):
-                break
-            record = _decode_record(data[position + _SIZE : end])
-            log_length = record.log_length
-            _apply(self.values, record.values)
-            position = end
-        return log_length
+    def _restore(self, records: list[_Record]) -> int:
+        """Take up the values of every record whose commit is in the log; the length of the log's commits.
+
+        Only the last record can lack its lines, as each commit ends before the next begins. The first was written when the log was
+        complete.
+        """
+        trusted, length = records[-2:][0].log_length if records else 0, os.fstat(self._log).st_size
+        # A log that somebody has cut is read from its beginning.
+        trusted = trusted if trusted <= length else 0
+        length = trusted + committed(os.pread(self._log, length - trusted, trusted)).length
+        assert all(a.log_length <= b.log_length for a, b in pairwise(records)), "a log never shrinks"
+        for number, record in enumerate(records):
+            if number == 0 or record.log_length <= length:
+                _apply(self.values, record.values)
+        return length
 
     def _rewrite(self) -> None:
         """Replace the store by one record that says the same, atomically, and open it for appending."""
+        assert os.fstat(self._log).st_size == self._log_length, "the store is rewritten when the log is complete"
         draft = self._path.with_suffix(".new")
         self._store = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._size = self._rewritten_size = _append(self._store, self._log_length, self.values)
         draft.replace(self._path)
 
 
-def _append(file: int, log_length: int, values: dict[str, Any]) -> int:
-    body = _encode_record(_Record(log_length, values))
-    _write(file, len(body).to_bytes(_SIZE) + body)
-    return _SIZE + len(body)
+def _records(data: bytes) -> Iterator[_Record]:
+    """The records of a store, up to the first that is not whole."""
+    position = 0
+    while position + _FRONT <= len(data):
+        start = position + _FRONT
+        size, checksum = (int.from_bytes(data[at : at + _NUMBER]) for at in (position, position + _NUMBER))
+        body = data[start : start + size]
+        if not size or len(body) < size or crc32(body) != checksum:
+            return
+        yield _decode_record(body)
+        position = start + size
 
 
-def _apply(values: dict[str, Any], changed: dict[str, Any]) -> None:
+def _append(file: int, log_length: int, values: Mapping[str, bytes | None]) -> int:
+    body = _encode_record(_Record(log_length, dict(values)))
+    _write(file, len(body).to_bytes(_NUMBER) + crc32(body).to_bytes(_NUMBER) + body)
+    return _FRONT + len(body)
+
+
+def _apply(values: dict[str, bytes], changed: Mapping[str, bytes | None]) -> None:
     for key, value in changed.items():
         if value is None:
             values.pop(key, None)

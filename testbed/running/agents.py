@@ -8,14 +8,24 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, Request, SetClock, Stop, encode_request
+from hostagent.runtime.control import (
+    AtDoor,
+    BroadcastRequest,
+    CrashWhen,
+    Hush,
+    Request,
+    SetClock,
+    StartOrder,
+    Stop,
+    encode_request,
+)
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import borrowed_sockets, inside
@@ -29,7 +39,7 @@ PATIENCE_S = 60.0
 class Agents:
     """One agent in every host's namespace."""
 
-    def __init__(self, plan: Plan, setting: Setting) -> None:
+    def __init__(self, plan: Plan, setting: Setting, crashes: Mapping[str, tuple[CrashWhen, ...]] | None = None) -> None:
         self._plan = plan
         self.setting = setting
         self._pids: dict[str, int] = {}
@@ -52,7 +62,13 @@ class Agents:
         self._unread = b""
         self._incarnations = dict.fromkeys(plan.network.hosts, 0)
         self._left_unread = Counter[str]()
-        self._expected_deaths: dict[str, Callable[[], None]] = {}
+        self._expected_deaths: set[str] = set()
+        self.crashes = dict(crashes or {})
+        """What each agent is to do to itself, at an event of its own, in this life or a later one."""
+        self._started_with: dict[str, tuple[CrashWhen, ...]] = {}
+        self._own_crashes: dict[str, CrashWhen] = {}
+        self.on_own_crash: Callable[[str, CrashWhen], None] = lambda _host, _crash: None
+        self._clocks: dict[str, SetClock] = {}
         for host in plan.network.hosts:
             self._start(host)
         self._wait_until_ready()
@@ -75,9 +91,10 @@ class Agents:
         for host in self.running:
             self.ask(host, Hush())
 
-    def expect_death(self, host: str, then: Callable[[], None] = lambda: None) -> None:
-        """A fault is going to kill this agent: that is no problem of the run. `then` is called when it has happened."""
-        self._expected_deaths[host] = then
+    def set_clock(self, host: str, offset_ns: int, rate: float) -> None:
+        """Put the clock of a host off. It is the machine's, so an agent that starts later has it too."""
+        self._clocks[host] = SetClock(offset_ns, rate, time.time_ns())
+        self.ask(host, self._clocks[host])
 
     def signal(self, host: str, number: signal.Signals) -> None:
         """Send a signal to a running agent."""
@@ -93,7 +110,7 @@ class Agents:
     def _kill(self, host: str) -> None:
         """Kill an agent, and count what it leaves unread, or it would be missing from the books."""
         pid = self._pids[host]
-        self.expect_death(host)
+        self._expected_deaths.add(host)
         os.kill(pid, signal.SIGSTOP)
         left = borrowed_sockets(pid, socket.AF_INET)
         os.kill(pid, signal.SIGKILL)
@@ -169,11 +186,17 @@ class Agents:
         if what == "ready":
             self._pids[host] = int(number)
             return
+        if what == "crash":
+            self._expected_deaths.add(host)
+            self._own_crashes[host] = self._started_with[host][int(number)]
+            return
         self._pids.pop(host, None)
         self._unheard.pop(host, None)
         self._forget_faults(host)
         if host in self._expected_deaths and int(number) == -signal.SIGKILL:
-            self._expected_deaths.pop(host)()
+            self._expected_deaths.discard(host)
+            if host in self._own_crashes:
+                self.on_own_crash(host, self._own_crashes.pop(host))
         elif number != "0":
             self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
 
@@ -181,7 +204,9 @@ class Agents:
         self._incarnations[host] += 1
         self._starting.add(host)
         try:
-            os.write(self._orders, f"start {host} {self._incarnations[host]}\n".encode())
+            self._started_with[host] = self.crashes.get(host, ())
+            start = StartOrder(host, self._incarnations[host], self._clocks.get(host), self._started_with[host])
+            os.write(self._orders, msgspec.json.encode(start) + b"\n")
         except BrokenPipeError:
             raise CannotRun(
                 f"the agent of {host} cannot be started: the agents' launcher died; it said: {self._last_words()}"

@@ -6,14 +6,14 @@ event of the same host, such as dying between two datagrams, is left to the agen
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hostagent.runtime.control import AtDoor, SetClock, SignalWhen
+from hostagent.runtime.control import AtDoor, CrashWhen
 from runfiles.format import FaultRecord, encoded
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, healed, link_named, name_of, refuse_unknown, steps
+from scenarios.faults import Fault, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
 from testbed.errors import CannotRun
 from testbed.network import shaping, shell
 from testbed.network.doctor import Machine
@@ -48,21 +48,24 @@ def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
             )
         if isinstance(fault, vocabulary.LinkChange) and (fault.burst or 1) > 1:
             raise CannotRun(f"fault link-change {fault.link}: bursts of loss are for --on simulator")
-        if fault.when is not None and fault.when.event == "send" and not _is_own_crash(fault):
+        if fault.when is not None and fault.when.event == "send" and not is_own_crash(fault):
             raise CannotRun(
                 f"fault {name_of(fault)} {fault.target}: only a crash of the sending host itself can wait for a send; "
                 "use another event, or --on simulator"
             )
 
 
-def _is_own_crash(fault: Fault) -> bool:
-    """Whether the agent can do it to itself, at the very moment of its event."""
-    return (
-        isinstance(fault, vocabulary.Crash)
-        and fault.when is not None
-        and fault.when.host == fault.host
-        and not fault.when.after_ms
-    )
+def own_crashes(faults: Iterable[Fault]) -> dict[str, tuple[CrashWhen, ...]]:
+    """For each host the crashes that its agent does to itself."""
+    crashes: dict[str, tuple[CrashWhen, ...]] = {}
+    for fault in filter(is_own_crash, faults):
+        crashes[fault.target] = (*crashes.get(fault.target, ()), _crash_when(fault))
+    return crashes
+
+
+def _crash_when(fault: Fault) -> CrashWhen:
+    assert fault.when is not None, fault
+    return CrashWhen(fault.when.event, fault.when.origin, fault.when.sequence, fault.when.nth)
 
 
 class Injector:
@@ -81,16 +84,15 @@ class Injector:
         self.pulled: set[str] = set()
         """The links that are down, by name."""
         self._due: list[tuple[float, Fault]] = []
-        self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not _is_own_crash(fault)])
-        self._own = [fault for fault in faults if _is_own_crash(fault)]
+        self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not is_own_crash(fault)])
+        self._own = [fault for fault in faults if is_own_crash(fault)]
         self._corrections: dict[tuple[str, str], Drops] = {}
         """What to add to the kernel's count of drops, by (from, to): counts that were lost, without what a failed link took along."""
         self._before_failing: dict[tuple[str, str], Drops] = {}
         """For each direction of a link that is down, what the kernel had counted when it was pulled."""
         self.problems: list[str] = []
         """What was asked for and is not to be seen."""
-        for fault in self._own:
-            self._arm(fault)
+        agents.on_own_crash = self._own_crash
 
     @property
     def next_due(self) -> float:
@@ -138,15 +140,11 @@ class Injector:
         for host in self._agents.running:
             self._agents.signal(host, signal.SIGCONT)
 
-    def _arm(self, fault: Fault) -> None:
-        """Have an agent kill itself at an event of its own."""
-        when = fault.when
-        if when is not None:
-            self._agents.expect_death(fault.target, lambda: self._own_death(fault))
-            self._agents.ask(fault.target, SignalWhen(signal.SIGKILL, when.event, when.origin, when.sequence, when.nth))
-
-    def _own_death(self, fault: Fault) -> None:
+    def _own_crash(self, host: str, crash: CrashWhen) -> None:
+        """An agent is killing itself; it must not do so again for the same reason when it is restarted."""
+        fault = next(fault for fault in self._own if fault.target == host and _crash_when(fault) == crash)
         self._own.remove(fault)
+        self._agents.crashes = own_crashes(self._own)
         now_ns = time.time_ns()
         self._write_down(fault, now_ns, now_ns)
 
@@ -262,7 +260,7 @@ class Injector:
             case vocabulary.Resume(host=host):
                 agents.signal(host, signal.SIGCONT)
             case vocabulary.Clock(host=host, offset_ms=offset_ms, drift_ppm=drift_ppm):
-                agents.ask(host, SetClock(offset_ms / 1000, 1 + drift_ppm / 1e6))
+                agents.set_clock(host, round(offset_ms * 1e6), 1 + drift_ppm / 1e6)
             case vocabulary.DropMessage(host=host, kind=kind, nth=nth):
                 agents.ask(host, AtDoor(kind, nth, copies=0))
             case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):

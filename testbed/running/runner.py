@@ -23,7 +23,7 @@ from testbed.network.emulation import refuse_impossible as refuse_network
 from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.captures import Captures
-from testbed.running.faults import Injector
+from testbed.running.faults import Injector, own_crashes
 from testbed.running.faults import refuse_impossible as refuse_faults
 from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
@@ -119,7 +119,7 @@ def _on_network(
         setting = _setting(task, private)
         # Some agents send as soon as they are there.
         drops_before = shaping.read_drops(emulation.plan)
-        agents = Agents(emulation.plan, setting)
+        agents = Agents(emulation.plan, setting, own_crashes(task.scenario.faults))
         stack.callback(agents.kill)
         injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
         stage = Stage(task, machine, emulation, captures, agents, injector)

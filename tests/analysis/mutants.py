@@ -69,8 +69,9 @@ class ForgetsToDeduplicate(Bare):
 
 
 class ForgetsAtRestart(Basic):
-    def on_start(self, stored):
-        super().on_start({key: value for key, value in stored.items() if not key.startswith("delivered")})
+    def __init__(self, env, parameters):
+        super().__init__(env, parameters)
+        self.delivery._delivered.on_start = lambda _: None
 
 
 class RemembersOnlyTheLast(BestEffort):

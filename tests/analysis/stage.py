@@ -7,11 +7,11 @@ does it.
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
 from hostagent.contract.core import Core
+from hostagent.contract.events import Event
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Carrier, Promise
 from hostagent.runtime.memory import retained_items
@@ -53,29 +53,16 @@ class Stage(World):
         self.choose, self.groups = choose, groups
         super().__init__(core, size)
         self.network = star(size)
-        for host in self.hosts:
-            self[host].deliver = partial(self._deliver, host)
-            self[host].trace = partial(self._log, host)
 
-    @property
-    def now_ns(self) -> int:
-        return round(self.now_s * SECOND)
-
-    def _log(self, host: str, event: str, origin: str = "", sequence: int = 0, /, **details: object) -> None:
-        self.events.append((host, self.now_ns, event, origin, sequence, details))
-
-    def _deliver(self, host: str, origin: str, sequence: int, _payload: bytes) -> None:
-        self._log(host, "deliver", origin, sequence)
+    def log(self, host: str, event: Event) -> None:
+        """Write an event down. The n-th broadcast of a host goes to group n modulo `groups`."""
+        if event.event != "start":
+            details = {"group": event.sequence % self.groups} if event.event == "broadcast" else event.details
+            self.events.append((host, event.at_ns, event.event, event.origin, event.sequence, details))
 
     def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
         self.sent_by[sender] += 1
         super().send(sender, to, message, purpose)
-
-    def broadcast(self, host: str, payload: bytes = b"hello") -> None:
-        """The n-th broadcast of a host goes to group n modulo `groups`."""
-        number = self[host].broadcasts + 1
-        self._log(host, "broadcast", host, number, group=number % self.groups)
-        super().broadcast(host, payload)
 
     def hold(self, sender: str, to: str) -> None:
         """Keep back what is in flight between two hosts, until `release`."""
@@ -90,7 +77,8 @@ class Stage(World):
         packet: Packet = self.in_flight.pop(self.choose(len(self.in_flight)))
         self.now_s += 0.001
         if self.away.isdisjoint({packet.sender, packet.to}):
-            self[packet.to].core.on_message(packet.sender, packet.message, expensive=False)
+            self[packet.to].life.receive(packet.sender, [packet.message], expensive=False)
+            self[packet.to].carry_out()
 
     def run(self, seconds: float) -> None:
         """Let time pass, and sample the hosts at the end of each second."""
@@ -98,8 +86,9 @@ class Stage(World):
         while self.now_s < end_s:
             self._run_until(min(self.now_s + 1, end_s))
             for host in self.hosts:
-                if self[host].core is not None:
-                    self._log(host, "sample", sent=self.sent_by[host], items=retained_items(self[host].core))
+                if self[host].life is not None:
+                    self[host].life.log("sample", sent=self.sent_by[host], items=retained_items(self[host].core))
+                    self[host].carry_out()
 
     def _run_until(self, end_s: float) -> None:
         while self.now_s < end_s:
@@ -115,12 +104,12 @@ class Stage(World):
         self._inject("crash", host)
         self.away.add(host)
         self[host].timers.clear()
-        self[host].core = None
+        self[host].life = None
 
     def restart(self, host: str, storage: str = "kept") -> None:
         self._inject("restart", host, storage=storage)
         if storage == "lost":
-            self[host].stored.clear()
+            self[host].storage.clear()
         self.away.discard(host)
         super().restart(host)
 

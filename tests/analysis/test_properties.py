@@ -193,10 +193,12 @@ def test_a_host_without_its_storage_may_deliver_again_but_not_twice_in_one_life(
     stage.run(1)
     stage.crash("h2")
     stage.restart("h2", storage="lost")
-    stage._deliver("h2", "h1", 1, b"")
+    stage["h2"].core.env.deliver("h1", 1, b"")
+    stage["h2"].carry_out()
     stage.run(1)
     assert judged(G.NO_DUPLICATION, stage).verdict is Verdict.HOLDS
-    stage._deliver("h2", "h1", 1, b"")
+    stage["h2"].core.env.deliver("h1", 1, b"")
+    stage["h2"].carry_out()
     assert judged(G.NO_DUPLICATION, stage).reason == "h2 delivered message 1 of h1 twice, at 1.000 s and 2.000 s"
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent.contract.events import Event
+from hostagent.contract.events import Event, committed
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import PORT, Codec
 from hostagent.parts.delivery import Copy
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import BroadcastRequest, Request, encode_request
+from hostagent.runtime.control import BroadcastRequest, CrashWhen, Request, SetClock, StartOrder, encode_request
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import inside
@@ -114,10 +114,13 @@ class Agents:
         self.pids: dict[str, int] = {}
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
-    def start(self, *hosts: str, incarnation: int = 1) -> None:
+    def start(
+        self, *hosts: str, incarnation: int = 1, clock: SetClock | None = None, crashes: tuple[CrashWhen, ...] = ()
+    ) -> None:
         """Start agents and wait until they are ready."""
         for host in hosts:
-            os.write(self.launcher.stdin.fileno(), f"start {host} {incarnation}\n".encode())
+            order = msgspec.json.encode(StartOrder(host, incarnation, clock, crashes))
+            os.write(self.launcher.stdin.fileno(), order + b"\n")
         for host in hosts:
             self.pids[host] = int(self.report("ready", host))
 
@@ -150,7 +153,7 @@ class Agents:
 
     def events(self, host: str, name: str | None = None) -> list[Event]:
         """The events of one name, or all but the samples, which come by the clock."""
-        lines = self.setting.event_log(host).read_bytes().split(b"\n")[:-1]
+        lines = committed(self.setting.event_log(host).read_bytes()).lines
         events = [msgspec.json.decode(line, type=Event) for line in lines]
         return [event for event in events if event.event == name or (name is None and event.event != "sample")]
 

@@ -8,12 +8,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM
 from hostagent.protocols.basic import Basic
 from hostagent.runtime.agent import SAMPLE_S
-from hostagent.runtime.control import Hush, Stop
+from hostagent.runtime.control import Hush, StartOrder, Stop
 from hostagent.runtime.namespace import die_with_parent
 from tests.hostagent.conftest import HOSTS, alive, until
 from tests.hostagent.recording import Crasher, Recorder
@@ -252,7 +253,7 @@ def test_a_broadcast_too_large_for_a_datagram_ends_the_agent_with_a_sentence(lau
 
 def test_an_agent_that_cannot_start_is_reported(launch):
     agents = launch()
-    os.write(agents.launcher.stdin.fileno(), b"start nobody 1\n")
+    os.write(agents.launcher.stdin.fileno(), msgspec.json.encode(StartOrder("nobody", 1)) + b"\n")
     assert agents.report("died", "nobody") == "1"
     assert agents.errors.read_text().splitlines()[-1] == "KeyError: 'nobody'"
 

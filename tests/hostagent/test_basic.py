@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Purpose
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
@@ -161,7 +162,13 @@ def test_what_is_stored_per_delivery_does_not_grow_behind_a_gap(monkeypatch):
     """A message that is never repaired must not make every later one dearer."""
     world = World(Basic, 2)
     sizes = []
-    monkeypatch.setattr(world["h2"], "store", lambda _, value: sizes.append(len(repr(value))))
+    store = Environment.store
+
+    def measured(env, key, value):
+        sizes.append(len(repr(value)))
+        store(env, key, value)
+
+    monkeypatch.setattr(Environment, "store", measured)
     for sequence in range(2, 500):
         world["h2"].core.on_message("h1", Copy(0, "h1", sequence, b""), expensive=False)
     assert len(sizes) == 498
@@ -187,4 +194,4 @@ def test_whatever_the_order_of_arrival_a_stream_without_gaps_is_stored_as_one_nu
     for sequence in order:
         world["h2"].core.on_message("h1", Copy(0, "h1", sequence, b""), expensive=False)
         world.restart("h2")
-    assert world["h2"].stored == {"delivered/h1": 4}
+    assert world["h2"].kept("core.delivery.delivered") == {"h1": 4}

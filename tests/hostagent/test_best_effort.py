@@ -102,4 +102,4 @@ def test_messages_beyond_a_lost_one_are_remembered_across_a_restart(world):
     world.in_flight = [*late, first, *late]
     world.settle()
     assert world.delivered("h2") == [("h1", 2), ("h1", 3), ("h1", 1)]
-    assert world["h2"].stored == {"delivered/h1": 3}
+    assert world["h2"].kept("core.delivery.delivered") == {"h1": 3}

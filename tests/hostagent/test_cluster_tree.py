@@ -145,7 +145,7 @@ def test_case_3_a_cycle_is_broken_by_its_last_host_in_the_order(world, host, par
 def test_the_source_never_attaches(world):
     world.broadcast("h1")
     told_info(world, "h1", "h5", 9)
-    assert f"NP1/{SOURCE}" not in world["h1"].timers
+    assert f"core/NP1/{SOURCE}" not in world["h1"].timers
     assert tree(world, "h1").parent == ""
 
 
@@ -190,7 +190,7 @@ def test_an_answer_of_a_host_that_is_not_the_parent_any_more_is_declined(world):
 def test_a_parent_in_the_cluster_that_goes_silent_is_left_and_somebody_else_leads(world):
     adopted_by(world, "h2", "h4", prefix=1)
     told_info(world, "h2", "h4", 1)
-    assert f"PA/{SOURCE}" in world["h2"].timers
+    assert f"core/PA/{SOURCE}" in world["h2"].timers
     told_info(world, "h2", "h1", 2)
     tree(world, "h2").map.pop("h4")
     tree(world, "h2").lead.pop("h4")

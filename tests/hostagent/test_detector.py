@@ -3,20 +3,33 @@
 import msgspec
 import pytest
 
+from hostagent.contract.core import Core
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Promise
-from hostagent.parts.detector import DetectorParameters, Heartbeat, WatchfulCore
+from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
 from hostagent.protocols.lazy_reliable import LazyReliable
 from tests.hostagent.world import World
 
 PERIOD_S = 1.0
 
 
-class Watcher(WatchfulCore):
+class Watcher(Core):
     """Does nothing but watch."""
 
     name = "watcher"
     number = 211
+    messages = Detector.messages
+    Parameters = DetectorParameters
+
+    def __init__(self, env, parameters):
+        super().__init__(env, parameters)
+        self.detector = self.add(
+            "detector", lambda own: Detector(own, parameters, lambda: Heartbeat(0, env.host, 0, 1), self.on_suspect)
+        )
+
+    def on_message(self, sender, message, expensive):
+        super().on_message(sender, message, expensive)
+        self.detector.heard(sender)
 
     @classmethod
     def promise(cls, parameters, hosts):
@@ -24,9 +37,6 @@ class Watcher(WatchfulCore):
 
     def on_broadcast(self, sequence, payload):
         """Nobody asks."""
-
-    def on_letter(self, sender, letter):
-        """Nobody sends."""
 
     def on_suspect(self, host):
         self.env.trace("told", host=host)

@@ -25,8 +25,8 @@ def suspect(world: World, host: str, suspected: str) -> None:
     """Have a host suspect another by letting its own time pass without a message from there."""
     detector = world[host].core.detector
     while suspected not in detector.suspected:
-        detector.on_timer()
-        for other in world[host].peers:
+        detector.on_timer("heartbeat")
+        for other in detector.env.peers:
             if other != suspected:
                 detector.heard(other)
     world.lose(kind=Heartbeat)
@@ -101,7 +101,7 @@ def test_a_message_is_kept_until_its_sender_says_that_everybody_has_it(world):
         world.broadcast("h1")
     world.lose(to="h4")
     world.settle()
-    world["h1"].core.detector.on_timer()
+    world["h1"].core.detector.on_timer("heartbeat")
     world.settle()
     assert kept(world, "h2") == 3
     while kept(world, "h2") or kept(world, "h3"):

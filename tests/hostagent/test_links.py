@@ -4,19 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostagent.contract.core import Core
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Promise
-from hostagent.parts.links import WINDOW, Acknowledgement, Letter, LinkedCore
+from hostagent.parts.links import WINDOW, Acknowledgement, Letter, LinkParameters, Links
 from hostagent.runtime.memory import retained_items
 from tests.hostagent.arbitrary import unhurried
 from tests.hostagent.world import World
 
 
-class Post(LinkedCore):
+class Post(Core):
     """Sends what is broadcast to all, or to the hosts that the message names; hands over what the links say is new, whatever it is."""
 
     name = "post"
     number = 210
+    messages = Links.messages
+    Parameters = LinkParameters
+
+    def __init__(self, env, parameters):
+        super().__init__(env, parameters)
+        self.links = self.add("links", lambda own: Links(own, parameters, self.on_letter))
 
     @classmethod
     def promise(cls, parameters, hosts):
@@ -41,7 +48,7 @@ def post(world: World, sender: str, *to: str) -> None:
 
 def nothing_is_kept(world: World) -> bool:
     """Nothing but a link to each host and a number for each that was heard from."""
-    kept = {key for host in world.hosts for key in world[host].stored if key.startswith("letter/")}
+    kept = {key for host in world.hosts for key in world[host].kept("core.links") if key.startswith("letter/")}
     return not kept and not world.timers() and all(retained_items(world[h].core) <= 3 * len(world.hosts) for h in world.hosts)
 
 
@@ -62,7 +69,9 @@ def test_a_letter_to_one_host_goes_there_only(world):
 
 def test_a_message_is_stored_once_however_many_it_is_for(world):
     post(world, "h1")
-    assert {key: value for key, value in world["h1"].stored.items() if key != "sent"} == {"letter/1": ["h1", 1, b"", []]}
+    assert {key: value for key, value in world["h1"].kept("core.links").items() if key != "sent"} == {
+        "letter/1": ["h1", 1, b"", []]
+    }
 
 
 def test_a_lost_letter_is_repeated_as_repair_and_only_to_who_lacks_it(world):
@@ -161,8 +170,8 @@ def test_letters_to_others_leave_no_gaps_behind(world):
         world.settle()
         post(world, "h1", "h3")
         world.settle()
-    assert world["h2"].stored == {"received/h1": 39}
-    assert world["h3"].stored == {"received/h1": 40}
+    assert world["h2"].kept("core.links.received") == {"h1": 39}
+    assert world["h3"].kept("core.links.received") == {"h1": 40}
 
 
 def test_an_acknowledgement_of_what_was_not_sent_to_that_host_changes_nothing(world):

@@ -1,6 +1,5 @@
 """Messages to the same host share a datagram: which, when, and what comes of it on the wire."""
 
-import signal
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, PACK
 from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
-from hostagent.runtime.control import AtDoor, Hush, SignalWhen
+from hostagent.runtime.control import AtDoor, CrashWhen, Hush
 from hostagent.runtime.packing import NS_PER_MS, Packer
 from tests.hostagent.arbitrary import NUMBERS, RUN, messages, unhurried
 from tests.hostagent.recording import Recorder
@@ -412,7 +411,8 @@ def test_a_pack_that_faults_leave_empty_is_received_and_a_datagram_without_its_o
 @pytest.mark.root
 def test_an_agent_that_dies_at_a_message_dies_after_the_pack_that_carries_it(scripted):
     agents = scripted(0.0)
-    agents.ask("h1", SignalWhen(signal.SIGKILL, "send", nth=2))
+    agents.kill("h1")
+    agents.start("h1", incarnation=2, crashes=(CrashWhen("send", nth=2),))
     agents.broadcast("h1", b"send h2\nsend h2\nsend h2\nsend h3")
     assert agents.report("died", "h1") == "-9"
     assert counted(agents, "h1", "sent", "messages") == (1, 3)

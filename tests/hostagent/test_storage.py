@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.contract.events import Event
+from hostagent.contract import events as events_of
+from hostagent.contract.events import Event, committed
 from hostagent.runtime import storage
 from hostagent.runtime.storage import Storage
 from tests.hostagent.arbitrary import unhurried
@@ -23,77 +24,124 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "h1.storage", tmp_path / "h1.jsonl"
 
 
-def commit(kept: Storage, sequence: int, **values: object) -> None:
-    for key, value in values.items():
-        kept.put(key, value)
-    kept.log(Event(at_ns=sequence, event="deliver", origin="h1", sequence=sequence))
-    kept.commit()
+def commit(kept: Storage, sequence: int, lines: int = 1, **values: object) -> None:
+    """Store values, and log so many deliveries of one message."""
+    stored = {key: None if value is None else msgspec.msgpack.encode(value) for key, value in values.items()}
+    kept.commit(stored, [Event(at_ns=sequence, event="deliver", origin="h1", sequence=sequence)] * lines)
+
+
+def values(kept: Storage) -> dict[str, object]:
+    return {key: msgspec.msgpack.decode(value) for key, value in kept.values.items()}
 
 
 def logged(log: Path) -> list[int]:
-    return [msgspec.json.decode(line, type=Event).sequence for line in log.read_bytes().splitlines()]
+    """What a reader believes of a log."""
+    return [msgspec.json.decode(line, type=Event).sequence for line in committed(log.read_bytes()).lines]
 
 
 def test_what_was_committed_is_there_after_a_restart(files):
     commit(Storage(*files), 1, name="value", number=5, raw=b"\x00", nested=[1, [2]])
-    kept = Storage(*files)
-    assert kept.values == {"name": "value", "number": 5, "raw": b"\x00", "nested": [1, [2]]}
+    assert values(Storage(*files)) == {"name": "value", "number": 5, "raw": b"\x00", "nested": [1, [2]]}
     assert logged(files[1]) == [1]
-
-
-def test_what_was_not_committed_is_gone(files):
-    kept = Storage(*files)
-    commit(kept, 1, name="old")
-    kept.put("name", "new")
-    kept.log(Event(at_ns=2, event="deliver"))
-    assert Storage(*files).values == {"name": "old"}
-    assert logged(files[1]) == [1]
-
-
-def test_closing_commits(files):
-    kept = Storage(*files)
-    kept.put("name", "value")
-    kept.close()
-    assert Storage(*files).values == {"name": "value"}
 
 
 def test_a_value_of_none_forgets(files):
     kept = Storage(*files)
     commit(kept, 1, gone=1, stays=2)
     commit(kept, 2, gone=None, never_there=None)
-    assert kept.values == Storage(*files).values == {"stays": 2}
+    assert values(kept) == values(Storage(*files)) == {"stays": 2}
 
 
 def test_a_commit_of_nothing_writes_nothing(files):
     kept = Storage(*files)
     before = [file.stat().st_size for file in files]
-    kept.commit()
+    kept.commit({}, [])
     assert [file.stat().st_size for file in files] == before
 
 
-def test_a_store_cut_anywhere_comes_back_as_one_of_its_commits_and_cuts_the_log_to_match(files, tmp_path):
+COMMITS = (
+    (2, {"a": 1}),
+    (1, {}),
+    (3, {"a": None, "b": "x" * 40}),
+    (0, {"b": 7}),
+    (1, {"b": [1, 2], "c": b"y"}),
+)
+"""Lines and values of each."""
+
+
+def journal(files: tuple[Path, Path]) -> list[tuple[int, int, dict[str, object], list[int]]]:
+    """Make the commits; the length of both files at every byte that is written, with the values and lines that are committed then."""
     kept = Storage(*files)
-    commits = [(0, 0, {}), (files[0].stat().st_size, 0, {})]
-    for sequence, values in enumerate(({"a": 1}, {"a": None, "b": "x" * 40}, {}, {"b": [1, 2], "c": b"y"}), start=1):
-        commit(kept, sequence, **values)
-        commits.append((files[0].stat().st_size, sequence, dict(kept.values)))
+    moments = [(files[0].stat().st_size, 0, {}, [])]
+    for number, (lines, stored) in enumerate(COMMITS, start=1):
+        store, log, *before = moments[-1]
+        commit(kept, number, lines, **stored)
+        grown = [file.stat().st_size for file in files]
+        moments += [(length, log, *before) for length in range(store + 1, grown[0] + 1)]
+        moments += [(grown[0], length, *before) for length in range(log + 1, grown[1] + 1)]
+        moments[-1] = (*grown, values(kept), [*before[1], *[number] * lines])
+    return moments
+
+
+def test_both_files_cut_at_any_byte_come_back_as_one_of_the_commits(files, tmp_path):
+    """Every pair of lengths that a SIGKILL can leave, and what a reader of the log believes before the restart and after it."""
+    moments = journal(files)
     store, log = (file.read_bytes() for file in files)
-    cut_store, cut_log = tmp_path / "cut.storage", tmp_path / "cut.jsonl"
-    for cut in range(len(store) + 1):
-        cut_store.write_bytes(store[:cut])
-        cut_log.write_bytes(log)
-        _, sequence, values = max(known for known in commits if known[0] <= cut)
-        assert Storage(cut_store, cut_log).values == values
-        assert logged(cut_log) == list(range(1, sequence + 1))
-        assert cut_log.read_bytes() == log[: cut_log.stat().st_size]
+    cut_files = tmp_path / "cut.storage", tmp_path / "cut.jsonl"
+    for store_length, log_length, stored, lines in moments:
+        cut_files[0].write_bytes(store[:store_length])
+        cut_files[1].write_bytes(log[:log_length])
+        assert logged(cut_files[1]) == lines
+        kept = Storage(*cut_files)
+        assert values(kept) == stored
+        assert logged(cut_files[1]) == lines
+        kept.close()
 
 
-def test_a_log_written_ahead_of_its_record_is_cut_back_and_goes_on(files):
-    commit(Storage(*files), 1)
-    with files[1].open("ab") as log:
-        log.write(b'{"at_ns":2,"event":"deliver","seq')
-    commit(Storage(*files), 2)
-    assert logged(files[1]) == [1, 2]
+@pytest.mark.parametrize("kept", [True, False])
+def test_both_files_cut_anywhere_never_lose_a_line_that_was_believed(files, tmp_path, kept):
+    """Also pairs that no SIGKILL leaves. Where the storage is lost, or there is no restart, the reader still sees whole commits only."""
+    journal(files)
+    store, log = (file.read_bytes() for file in files)
+    cut_files = tmp_path / "cut.storage", tmp_path / "cut.jsonl"
+    whole = [[n for n, (lines, _) in enumerate(COMMITS[:end], start=1) for _ in range(lines)] for end in range(6)]
+    random = Random(1)
+    for log_length in range(len(log) + 1):
+        cut_files[0].unlink(missing_ok=True)
+        if kept:
+            cut_files[0].write_bytes(store[: random.randrange(len(store) + 1)])
+        cut_files[1].write_bytes(log[:log_length])
+        believed = logged(cut_files[1])
+        assert believed in whole
+        restarted = Storage(*cut_files)
+        assert logged(cut_files[1]) == believed
+        commit(restarted, 99, 2, more=1)
+        assert logged(cut_files[1]) == [*believed, 99, 99]
+        restarted.close()
+
+
+def test_a_record_or_a_commit_with_a_flipped_bit_is_not_believed(files):
+    journal(files)
+    store, log = (bytearray(file.read_bytes()) for file in files)
+    store[-1] ^= 1
+    files[0].write_bytes(store)
+    assert "c" not in Storage(*files).values
+    last = bytes(log).rindex(b'"sequence":5')
+    log[last + len('"sequence":')] ^= 1
+    assert committed(bytes(log)).damaged
+    assert committed(bytes(log)).length == bytes(log).rindex(b"\n", 0, last) + 1
+
+
+def test_lines_of_older_versions_are_each_a_commit():
+    log = b'{"at_ns":1,"event":"start"}\n{"at_ns":2,"event":"stop"}\n'
+    assert committed(log) == (log.splitlines(), len(log), False)
+    assert committed(log + b'{"at_ns":3') == (log.splitlines(), len(log), True)
+
+
+def test_details_that_look_like_the_marks_of_a_commit_are_details():
+    events = [Event(at_ns=1, event="odd", details={"left": 1, "sum": 5}), Event(at_ns=2, event="even", details={"sum": 5})]
+    log = events_of.commit(events)
+    assert [msgspec.json.decode(line, type=Event) for line in committed(log).lines] == events
 
 
 def test_a_store_that_has_grown_is_rewritten_with_the_same_contents(files, monkeypatch):
@@ -102,7 +150,7 @@ def test_a_store_that_has_grown_is_rewritten_with_the_same_contents(files, monke
     for sequence in range(1, 201):
         commit(kept, sequence, last=sequence, text="x" * 50, **{f"key{sequence % 3}": sequence})
         assert files[0].stat().st_size < 1000 + 100
-    assert Storage(*files).values == {"last": 200, "text": "x" * 50, "key0": 198, "key1": 199, "key2": 200}
+    assert values(Storage(*files)) == {"last": 200, "text": "x" * 50, "key0": 198, "key1": 199, "key2": 200}
     assert logged(files[1]) == list(range(1, 201))
 
 
@@ -132,11 +180,9 @@ def test_it_is_a_dictionary_that_survives_restarts(tmp_path_factory, steps):
             kept.close()
             kept = Storage(folder / "s", folder / "l")
             continue
-        for key, value in step.items():
-            kept.put(key, value)
-        kept.commit()
+        commit(kept, 1, **step)
         plain = {key: value for key, value in (plain | step).items() if value is not None}
-        assert kept.values == plain
+        assert values(kept) == plain
     kept.close()
 
 
@@ -162,7 +208,7 @@ def test_a_disk_that_is_full_at_any_byte_raises_and_the_last_commit_stands(files
         kept = Storage(*files)
         with room_for(size), pytest.raises(OSError, match="File too large"):
             commit(kept, 2, name="new")
-        assert Storage(*files).values == {"name": "old"}
+        assert values(Storage(*files)) == {"name": "old"}
         assert logged(files[1]) == [1]
 
 
@@ -170,7 +216,7 @@ def test_a_disk_without_room_for_a_rewrite_keeps_the_old_store(files):
     commit(Storage(*files), 1, name="x" * 100)
     with room_for(50), pytest.raises(OSError, match="File too large"):
         Storage(*files)
-    assert Storage(*files).values == {"name": "x" * 100}
+    assert values(Storage(*files)) == {"name": "x" * 100}
 
 
 def commit_for_ever(files: tuple[Path, Path]) -> None:
@@ -178,7 +224,7 @@ def commit_for_ever(files: tuple[Path, Path]) -> None:
     storage._SMALLEST_REWRITE = 3000
     kept = Storage(*files)
     while True:
-        count = kept.values.get("count", 0) + 1
+        count = values(kept).get("count", 0) + 1
         commit(kept, count, count=count, even="x" * (count % 2000) if count % 2 == 0 else None)
 
 
@@ -196,7 +242,8 @@ def test_a_process_killed_at_any_moment_leaves_both_files_consistent(files):
             assert os.waitpid(pid, os.WNOHANG) == (0, 0)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        values = Storage(*files).values
-        assert logged(files[1]) == list(range(1, values.get("count", 0) + 1))
-        assert ("even" in values) == (values.get("count", 1) % 2 == 0)
-    assert values["count"] > 1000
+        believed = logged(files[1])
+        kept = values(Storage(*files))
+        assert believed == logged(files[1]) == list(range(1, kept.get("count", 0) + 1))
+        assert ("even" in kept) == (kept.get("count", 1) % 2 == 0)
+    assert kept["count"] > 1000

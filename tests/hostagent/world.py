@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hostagent.contract.core import Core, Environment
+from hostagent.contract.core import Core
+from hostagent.contract.environment import NS_PER_S, Clock
+from hostagent.contract.events import Event
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.wire import Codec
+from hostagent.runtime.control import CrashWhen
+from hostagent.runtime.life import Life
 
 
 class Packet(NamedTuple):
@@ -22,51 +26,103 @@ class Packet(NamedTuple):
     purpose: Purpose
 
 
-class Host(Environment):
-    """The environment of one core: what it did is there to be looked at."""
+class Host:
+    """Drives one life of a core after another: what each asked for is carried out at once, and is there to be looked at."""
 
     def __init__(self, world: "World", host: str) -> None:
         self.world = world
         self.host = host
-        self.hosts = world.hosts
-        self.delivered: list[tuple[str, int, bytes]] = []
-        self.stored: dict[str, Any] = {}
-        self.traced: list[tuple[str, dict[str, object]]] = []
+        self._delivered: list[tuple[str, int, bytes]] = []
+        self.storage: dict[str, bytes] = {}
+        self._timers: dict[str, float] = {}
+        self._traced: list[tuple[str, dict[str, object]]] = []
+        self.clock = Clock(lambda: world.now_ns, lambda: world.now_ns)
+        self.life: Life | None = None
+        """None while the host is down."""
         self.incarnation = 0
         self.broadcasts = 0
+        """Messages broadcast here, in all lives."""
         self.start()
 
-    def start(self) -> None:
+    @property
+    def core(self) -> Core | None:
+        return self.life.core if self.life else None
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(host for host in self.world.hosts if host != self.host)
+
+    @property
+    def delivered(self) -> list[tuple[str, int, bytes]]:
+        self.carry_out()
+        return self._delivered
+
+    @property
+    def timers(self) -> dict[str, float]:
+        """When each timer that is set expires."""
+        self.carry_out()
+        return self._timers
+
+    @property
+    def traced(self) -> list[tuple[str, dict[str, object]]]:
+        self.carry_out()
+        return self._traced
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What the core itself has on stable storage; `kept` has what one of its parts has."""
+        return self.kept("core")
+
+    def kept(self, space: str) -> dict[str, Any]:
+        """What a part has on stable storage, by the keys that the part uses."""
+        self.carry_out()
+        keys = {key.partition("/")[2]: key for key in self.storage if key.startswith(f"{space}/")}
+        return {name: msgspec.msgpack.decode(self.storage[key]) for name, key in keys.items()}
+
+    def start(self, crashes: tuple[CrashWhen, ...] = ()) -> None:
         """Start or restart: all is forgotten but what was stored."""
+        self.carry_out()
         self.incarnation += 1
-        self.random = Random(f"{self.world.seed}/{self.host}/{self.incarnation}")
-        self.timers: dict[str, float] = {}
-        self.core = self.world.core(self, self.world.parameters)
-        self.core.on_start(dict(self.stored))
+        self._timers.clear()
+        self.life = Life(
+            self.world.core,
+            self.world.parameters,
+            host=self.host,
+            hosts=self.world.hosts,
+            seed=self.world.seed,
+            incarnation=self.incarnation,
+            clock=self.clock,
+            codec=self.world.codec,
+            crashes=crashes,
+        )
+        self.life.start(self.storage)
+        self.carry_out()
 
-    def now(self) -> float:
-        return self.world.now_s
-
-    def send(self, to: str, message: Message, purpose: Purpose) -> None:
-        self.world.send(self.host, to, message, purpose)
-
-    def set_timer(self, name: str, after_s: float) -> None:
-        self.timers[name] = self.world.now_s + after_s
-
-    def cancel_timer(self, name: str) -> None:
-        self.timers.pop(name, None)
-
-    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
-        self.delivered.append((origin, sequence, payload))
-
-    def store(self, key: str, value: object) -> None:
-        if value is None:
-            self.stored.pop(key, None)
-        else:
-            self.stored[key] = msgspec.msgpack.decode(msgspec.msgpack.encode(value))
-
-    def trace(self, event: str, **details: object) -> None:
-        self.traced.append((event, details))
+    def carry_out(self) -> None:
+        """Commit what the core asked for, and then let its messages leave, unless a crash is due before one does."""
+        if self.life is None:
+            return
+        effects = self.life.effects
+        for key, value in effects.stored.items():
+            if value is None:
+                self.storage.pop(key, None)
+            else:
+                self.storage[key] = value
+        for event in effects.events:
+            self.world.log(self.host, event)
+        self._traced += [(e.event, e.details) for e in effects.events if e.event not in {"start", "broadcast", "deliver"}]
+        self._delivered += effects.deliveries
+        for name, due_ns in effects.timers.items():
+            self._timers.pop(name, None)
+            if due_ns is not None:
+                self._timers[name] = due_ns / NS_PER_S
+        sends = list(effects.sends)
+        self.life.committed()
+        for to, part in sends:
+            if self.life.is_over:
+                return
+            self.world.send(self.host, to, part.message, part.purpose)
+            self.life.sent((part,))
 
 
 class World:
@@ -78,10 +134,9 @@ class World:
         self.seed = seed
         self.parameters = msgspec.convert(parameters, core.Parameters)
         self.now_s = 0.0
-        self.sent: list[Packet] = []
-        """Every packet ever sent."""
-        self.in_flight: list[Packet] = []
-        self._codec = Codec(core.number, core.messages, 1, {host: n for n, host in enumerate(self.hosts, start=1)})
+        self._sent: list[Packet] = []
+        self._in_flight: list[Packet] = []
+        self.codec = Codec(core.number, core.messages, 1, {host: n for n, host in enumerate(self.hosts, start=1)})
         self._hosts: dict[str, Host] = {}
         for host in self.hosts:
             self._hosts[host] = Host(self, host)
@@ -90,14 +145,41 @@ class World:
         return self._hosts[host]
 
     def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
-        datagram = self._codec.encode(self.hosts.index(sender) + 1, len(self.sent), message, purpose, int(self.now_s * 1e9))
-        packet = Packet(sender, to, *self._codec.decode(datagram).messages, purpose)
-        self.sent.append(packet)
-        self.in_flight.append(packet)
+        datagram = self.codec.encode(self.hosts.index(sender) + 1, len(self._sent), message, purpose, int(self.now_s * 1e9))
+        packet = Packet(sender, to, *self.codec.decode(datagram).messages, purpose)
+        self._sent.append(packet)
+        self._in_flight.append(packet)
+
+    def log(self, host: str, event: Event) -> None:
+        """A host has logged an event."""
+
+    @property
+    def now_ns(self) -> int:
+        return round(self.now_s * NS_PER_S)
+
+    @property
+    def sent(self) -> list[Packet]:
+        """Every packet ever sent, also of a core that the test has called by itself."""
+        self._carry_out()
+        return self._sent
+
+    @property
+    def in_flight(self) -> list[Packet]:
+        self._carry_out()
+        return self._in_flight
+
+    @in_flight.setter
+    def in_flight(self, packets: list[Packet]) -> None:
+        self._in_flight = packets
+
+    def _carry_out(self) -> None:
+        for host in self._hosts.values():
+            host.carry_out()
 
     def broadcast(self, host: str, payload: bytes = b"hello") -> None:
         self[host].broadcasts += 1
-        self[host].core.on_broadcast(self[host].broadcasts, payload)
+        self[host].life.broadcast(payload)
+        self[host].carry_out()
 
     def lose(self, to: str | None = None, kind: type[Message] = Message) -> int:
         """Lose what is in flight: all of it, or that to a host, or of a kind; how many packets that was."""
@@ -112,7 +194,8 @@ class World:
     def hand_over(self, choose: Callable[[int], int] = lambda _: 0) -> None:
         """Hand one packet to its receiver: the oldest, or the one that `choose` picks from that many."""
         packet = self.in_flight.pop(choose(len(self.in_flight)))
-        self[packet.to].core.on_message(packet.sender, packet.message, expensive=False)
+        self[packet.to].life.receive(packet.sender, [packet.message], expensive=False)
+        self[packet.to].carry_out()
 
     def settle(self) -> None:
         """Hand over everything in flight, and what is sent in answer."""
@@ -124,7 +207,8 @@ class World:
         at, host, name = min((at, host, name) for host in self.hosts for name, at in self[host].timers.items())
         waited, self.now_s = at - self.now_s, at
         del self[host].timers[name]
-        self[host].core.on_timer(name)
+        self[host].life.fire(name)
+        self[host].carry_out()
         return waited
 
     def restart(self, host: str) -> None:

@@ -19,9 +19,9 @@ def with_part(core, part, broken):
 
 
 class NeverSuspects(Detector):
-    def on_timer(self):
-        self._silent_periods = dict.fromkeys(self._env.peers, 0)
-        super().on_timer()
+    def on_timer(self, name):
+        self._silent_periods = dict.fromkeys(self.env.peers, 0)
+        super().on_timer(name)
 
 
 class NeverTrustsAgain(Detector):
@@ -39,22 +39,22 @@ class SuspectsEverybody(Detector):
 
 
 class RepeatsNothing(Links):
-    def on_timer(self, peer):
+    def on_timer(self, name):
         pass
 
 
 class RepeatsThreeTimes(Links):
     repeated = 0
 
-    def on_timer(self, peer):
+    def on_timer(self, name):
         self.repeated += 1
         if self.repeated <= 3:
-            super().on_timer(peer)
+            super().on_timer(name)
 
 
 class TakesOneAcknowledgementForAll(Links):
     def acknowledged(self, peer, message):
-        for other in self._env.peers:
+        for other in self.env.peers:
             super().acknowledged(other, message)
 
 
@@ -64,13 +64,13 @@ class IgnoresAcknowledgements(Links):
 
 
 class ForgetsLettersAtRestart(Links):
-    def restore(self, stored):
-        super().restore({key: value for key, value in stored.items() if not key.startswith("letter/")})
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("letter/")})
 
 
 class NumbersAnewAtRestart(Links):
-    def restore(self, stored):
-        super().restore({key: value for key, value in stored.items() if key != "sent"})
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if key != "sent"})
 
 
 class SaysThatAllHasArrived(Links):
@@ -86,7 +86,7 @@ class SaysThatAllHasArrived(Links):
 
 class SkipsTheLastHost(Links):
     def send(self, origin, sequence, payload, **options):
-        super().send(origin, sequence, payload, **options | {"to": self._env.peers[:-1]})
+        super().send(origin, sequence, payload, **options | {"to": self.env.peers[:-1]})
 
 
 class KeepsEveryLetter(Links):
@@ -102,11 +102,11 @@ class ReceivesEveryCopy(Links):
 
 class AcknowledgesAnotherLetter(Links):
     def receive(self, sender, letter):
-        self._env.send = lambda to, message, purpose, send=self._env.send: send(to, _next(message), purpose)
+        self.env.send = lambda to, message, purpose, send=self.env.send: send(to, _next(message), purpose)
         try:
             return super().receive(sender, letter)
         finally:
-            del self._env.send
+            del self.env.send
 
 
 def _next(message):

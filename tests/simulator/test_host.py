@@ -1,4 +1,4 @@
-"""A host in virtual time keeps the promises of `hostagent.contract.core.Environment`."""
+"""A host in virtual time keeps the promises of `hostagent.contract.core`."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_crash_between_two_datagrams_leaves_what_the_call_stored_and_logged(st
     stage = started(faults=[Crash(host="h1", when=when_sent(1))])
     stage.tell("h1", "send h2\nsend h3\nstore late 7\ntrace last")
     stage.run(1000)
-    assert stage.world.hosts["h1"].stored == {"agent/last broadcast": 1, "late": 7}
+    assert stage.world.hosts["h1"].stored == {"host/last broadcast": 1, "core/late": 7}
     assert stage.events("h1", "last")
 
 
@@ -36,7 +36,7 @@ def test_a_crash_at_an_event_comes_after_its_call_and_before_its_first_datagram(
     stage.tell("h1", "send h2\ndeliver\nstore late 7\ntimer t 0.001\nsend h3")
     stage.run(1000)
     host = stage.world.hosts["h1"]
-    assert host.stored["late"] == 7
+    assert host.stored["core/late"] == 7
     assert host.counters["sent"] == 0
     assert not stage.timers("h1")
 
@@ -68,7 +68,7 @@ def test_a_restart_gives_the_core_what_was_stored(started):
     stage.run(1)
     stage.world.hosts["h1"].crash()
     stage.world.hosts["h1"].start()
-    assert stage.details("h1", "started")[-1] == {"keys": ["agent/last broadcast", "b"]}
+    assert stage.details("h1", "started")[-1] == {"keys": ["b"]}
     assert stage.details("h1", "start")[-1] == {"incarnation": 2}
 
 
@@ -105,18 +105,22 @@ def test_packets_of_another_life_have_other_numbers(started):
 @pytest.mark.parametrize("value", [b"\x00\xff", "text", 7, True, [1, [2]], {"a": {"b": b""}}, {1: 2}])
 def test_a_value_comes_back_from_storage_as_it_was(started, value):
     host = started().world.hosts["h1"]
-    host.store("key", value)
-    assert host.stored["key"] == value
-    assert type(host.stored["key"]) is type(value)
+    host.do(host.core.env.store, "key", value)
+    assert host.stored["core/key"] == value
+    assert type(host.stored["core/key"]) is type(value)
 
 
 def test_what_a_core_stored_is_not_shared_with_it(started):
     host = started().world.hosts["h1"]
     value = {"list": [1]}
-    host.store("key", value)
-    value["list"].append(2)
-    host.stored["key"]["list"].append(3)
-    assert host.stored["key"] == {"list": [1]}
+
+    def store_and_change():
+        host.core.env.store("key", value)
+        value["list"].append(2)
+
+    host.do(store_and_change)
+    host.stored["core/key"]["list"].append(3)
+    assert host.stored["core/key"] == {"list": [1]}
 
 
 def test_what_a_core_sent_is_not_shared_with_it(started):
@@ -124,7 +128,7 @@ def test_what_a_core_sent_is_not_shared_with_it(started):
     parts, seen = ["a"], []
     stage.world.hosts["h2"].core.on_message = lambda _sender, message, _expensive: seen.append(message.parts)
     host = stage.world.hosts["h1"]
-    host.do(lambda: host.send("h2", Letter(0, "h1", 1, parts), Purpose.DATA))
+    host.do(lambda: host.core.env.send("h2", Letter(0, "h1", 1, parts), Purpose.DATA))
     parts.append("b")
     stage.run(100)
     assert seen == [["a"]]
@@ -198,13 +202,13 @@ def test_a_clock_is_off_and_drifts_from_when_it_is_set(started):
     stage = started()
     host = stage.world.hosts["h1"]
     stage.run(1000)
-    assert host.now() == 1.0
+    assert host.clock.now() == 1.0
     host.set_clock(500 * MS, 1.1)
-    assert host.now() == 1.5
+    assert host.clock.now() == 1.5
     stage.run(2000)
-    assert host.now() == pytest.approx(2.6)
+    assert host.clock.now() == pytest.approx(2.6)
     host.set_clock(0, 1.0)
-    assert host.now() == 2.0
+    assert host.clock.now() == 2.0
 
 
 def test_timers_run_by_the_hosts_own_clock(started):
@@ -238,10 +242,10 @@ def test_timers_die_with_their_host(started):
 def test_randomness_is_of_the_seed_the_host_and_its_life(started):
     def draws(seed, host):
         there = started(seed=seed).world.hosts[host]
-        first = there.random.random()
+        first = there.core.env.random.random()
         there.crash()
         there.start()
-        return first, there.random.random()
+        return first, there.core.env.random.random()
 
     assert draws(1, "h1") == draws(1, "h1")
     assert len({*draws(1, "h1"), *draws(1, "h2"), *draws(2, "h1")}) == 6

@@ -41,16 +41,30 @@ def test_a_longer_packet_takes_longer():
 
 def test_a_queue_holds_its_packets_beside_the_one_that_is_being_sent():
     link = pipe(bandwidth_mbit=1.0, queue_packets=2)
-    assert [len(link.offer(0, SIZE)) for _ in range(5)] == [1, 1, 1, 0, 0]
+    assert [link.offer(0, SIZE) for _ in range(5)] == [(MS,), (2 * MS,), (3 * MS,), (3 * MS,), (3 * MS,)]
     assert (link.counts.carried, link.counts.overflowed, link.counts.lost) == (3, 2, 0)
+
+
+def test_a_full_queue_drops_its_oldest_packet_and_what_is_behind_it_leaves_earlier():
+    """As `pfifo_head_drop` does. The packet that is being sent is not in the queue."""
+    link = pipe(bandwidth_mbit=1.0, queue_packets=2)
+    sizes = [SIZE, 3 * 125 - HEADERS_BYTES, SIZE, 2 * 125 - HEADERS_BYTES]
+    assert [link.offer(0, size) for size in sizes[:3]] == [(MS,), (4 * MS,), (5 * MS,)]
+    oldest, behind = link.waiting
+    assert link.offer(0, sizes[3]) == (4 * MS,)
+    assert link.dropped is oldest
+    assert behind.arrivals == (2 * MS,)
+    assert [turn.arrivals for turn in link.waiting] == [(2 * MS,), (4 * MS,)]
 
 
 def test_a_full_queue_has_room_again_when_a_packet_has_left():
     link = pipe(bandwidth_mbit=1.0, queue_packets=2)
     for _ in range(3):
         link.offer(0, SIZE)
-    assert link.offer(MS - 1, SIZE) == ()
     assert link.offer(MS, SIZE) == (4 * MS,)
+    assert link.dropped is None
+    assert link.offer(2 * MS - 1, SIZE) == (4 * MS,)
+    assert link.counts.overflowed == 1
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.3, 0.9])

@@ -4,7 +4,9 @@ import pytest
 
 from controller.routes import every_port, routes
 from hostagent.contract.messages import Purpose
+from hostagent.contract.wire import HEADER
 from hostagent.parts.delivery import Copy
+from simulator.pipe import HEADERS_BYTES
 from simulator.world import MOST_HOPS, REROUTING_NS
 from tests.simulator.conftest import MS
 from tests.simulator.scripted import Scripted
@@ -213,3 +215,20 @@ def test_trace_hashes_tell_who_sent_to_whom(started):
 
 def test_every_network_on_the_list_exists():
     assert [find(name).hosts for name in NETWORKS]
+
+
+def test_a_full_queue_drops_its_oldest_packet_and_the_rest_arrives_earlier(started):
+    """What the kernel is asked for: `pfifo_head_drop`. A packet that was dropped has not crossed the link."""
+    stage = started("clusters:k=2,size=1,shape=line,bandwidth=1mbit,queue=2", pack_ms=None)
+    crossed = []
+    stage.world.on_crossing = lambda _at, pipe, packet: pipe.expensive and crossed.append(packet.parts[0].message.sequence)
+    for _ in range(6):
+        stage.tell("h1", "send h2")
+    stage.run(1000)
+    assert [sequence for _, sequence in stage.received("h2")] == [1, 5, 6] == crossed
+    times_ns = [at_ns for at_ns, _ in stage.events("h2", "message")]
+    packet_ns = (HEADER.size + len(b"\x91\xc4\x00") + HEADERS_BYTES) * 8000
+    assert times_ns == [packet_ns, 2 * packet_ns, 3 * packet_ns]
+    pipe = stage.world.pipes["s1", "s2"]
+    assert (pipe.counts.carried, pipe.counts.overflowed, stage.world.vanished["dropped"]) == (3, 3, 3)
+    stage.world.settle()

@@ -54,7 +54,7 @@ def _no_patience(monkeypatch):
 @pytest.mark.usefixtures("_no_patience")
 def test_an_agent_confirms_the_faults_that_it_does_to_itself(agents):
     """One that stands still does not, and one that has died is not waited for."""
-    for request in (SetClock(1.0, 1.5), AtDoor("Copy", 1, copies=0)):
+    for request in (SetClock(1_000_000_000, 1.5, 0), AtDoor("Copy", 1, copies=0)):
         agents.ask("h2", request)
     while not agents.has_confirmed("h2"):
         agents.notice(wait_s=0.01)
@@ -63,11 +63,11 @@ def test_an_agent_confirms_the_faults_that_it_does_to_itself(agents):
     agents.signal("h2", signal.SIGSTOP)
     while not agents.stands_still("h2"):
         agents.notice(wait_s=0.01)
-    agents.ask("h2", SetClock(0.0, 1.0))
+    agents.ask("h2", SetClock(0, 1.0, 0))
     assert not agents.has_confirmed("h2")
     agents.signal("h2", signal.SIGKILL)
     assert agents.has_confirmed("h2")
-    agents.ask("h2", SetClock(0.0, 1.0))
+    agents.ask("h2", SetClock(0, 1.0, 0))
     assert agents.has_confirmed("h2")
 
 

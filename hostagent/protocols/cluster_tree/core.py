@@ -42,7 +42,8 @@ Where the appendix and the text differ, slip or are silent, this file does as fo
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hostagent.contract.core import Core, Environment
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Carrier, Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
@@ -88,7 +89,7 @@ class ClusterTree(Core):
 
     def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
         super().__init__(env, parameters)
-        self.delivery = DeliverOnce(env)
+        self.delivery = self.add("delivery", DeliverOnce)
         self.clusters = KNOWLEDGE[parameters.clusters_from](env, parameters)
         self.cluster = self.clusters.members
         self.trees: dict[str, Tree] = {}
@@ -134,14 +135,12 @@ class ClusterTree(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """INITIALIZE, for every source that was known before a restart, with the messages that are still kept."""
-        self.delivery.restore(stored)
         self.exchange.start()
+        for source in self.delivery.origins():
+            self.tree(source)
         for key, payload in stored.items():
-            match key.split("/"):
-                case ["delivered", source]:
-                    self.tree(source)
-                case ["message", source, sequence]:
-                    self.tree(source).payloads[int(sequence)] = payload
+            _, source, sequence = key.split("/")
+            self.tree(source).payloads[int(sequence)] = payload
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """The source sends a new message to its children."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from hostagent.contract.core import Environment
+from hostagent.contract.environment import Environment
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
 
 # Of the last transit times from a host the shortest counts: queues only ever add to it.

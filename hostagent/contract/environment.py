@@ -1,0 +1,162 @@
+"""What a core may ask of its host: everything is recorded as data, and nothing happens before the driver carries it out.
+
+A driver calls a core (`hostagent.runtime.life` has the calls), then takes what the core asked for from `Effects`, makes it durable, and
+only then lets the messages leave. There are three drivers: the agent on real sockets (`hostagent.runtime.agent`), the host in virtual time
+(`simulator.host`), and the world of the tests.
+
+Values are encoded when they are recorded. A list that a core stores, sends or traces and then changes is kept as it was.
+
+Each part of a protocol has a space of its own for storage keys and timer names: `core`, `core.links`, `core.links.received`. A key or timer
+is known outside as the name of its space, a slash and its own name, and the name of a space has no slash in it, so no two can collide.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from hostagent.contract.events import Event
+from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.wire import Codec
+from hostagent.contract.wire import Part as Encoded
+
+if TYPE_CHECKING:
+    from hostagent.contract.core import Part
+
+NS_PER_S: Final = 1_000_000_000
+
+
+class Effects:
+    """What was asked for since the last commit, by kind, each in the order in which it was asked for."""
+
+    __slots__ = ("deliveries", "events", "sends", "stored", "timers")
+
+    def __init__(self) -> None:
+        self.sends: list[tuple[str, Encoded]] = []
+        """Receiver and message."""
+        self.stored: dict[str, bytes | None] = {}
+        """Key and encoded value; `None` where the key is to be forgotten."""
+        self.events: list[Event] = []
+        """Lines for the event log."""
+        self.deliveries: list[tuple[str, int, bytes]] = []
+        """Origin, sequence and payload of what the application is handed. Each has its line among the events too."""
+        self.timers: dict[str, int | None] = {}
+        """When each timer that was set or moved expires, on the machine's steady clock; `None` where it was cancelled."""
+
+
+class Clock:
+    """The clock of a host: the machine's, as far as no fault puts it off. It belongs to the machine and outlives the agent."""
+
+    def __init__(self, wall_ns: Callable[[], int], steady_ns: Callable[[], int]) -> None:
+        self.wall_ns = wall_ns
+        """Nanoseconds since 1970 on the machine, which all hosts share and no fault changes: the time in event logs."""
+        self.steady_ns = steady_ns
+        """Nanoseconds of a clock that only goes forward: for timers."""
+        self.rate = 1.0
+        self._set_ns, self._offset_ns = 0, 0
+
+    def put_off(self, offset_ns: int, rate: float, since_ns: int) -> None:
+        """A fault: since a moment on the machine's clock, this clock is off by so much and runs at this rate."""
+        assert rate > 0, rate
+        self._set_ns, self._offset_ns, self.rate = since_ns, offset_ns, rate
+
+    def now(self) -> float:
+        """This clock, in seconds since 1970."""
+        since_ns = self.wall_ns() - self._set_ns
+        return (self._set_ns + self._offset_ns + since_ns * self.rate) / NS_PER_S
+
+
+class Environment:
+    """The host, as a core or a part of one sees it."""
+
+    def __init__(self, host: str, hosts: tuple[str, ...], random: Random, clock: Clock, codec: Codec) -> None:
+        self.host = host
+        """This host."""
+        self.hosts = hosts
+        """Every participating host, this one included, in the static order."""
+        self.peers = tuple(other for other in hosts if other != host)
+        """Every other host."""
+        self.random = random
+        """The only source of randomness."""
+        self.effects = Effects()
+        """For the driver: what was asked for and not carried out yet."""
+        self.parts: dict[str, Part] = {}
+        """The parts by the names of their spaces. Whatever a part is made of comes before it."""
+        self.kinds: dict[type[Message], list[Part]] = {}
+        """The parts that take each kind of message, among those of which the owner of this environment is made."""
+        self._clock = clock
+        self._codec = codec
+        self._last: tuple[Message, Encoded] | None = None
+        self._space = "core"
+
+    def part(self, name: str) -> "Environment":
+        """The same host, with a space of its own for storage keys and timer names."""
+        assert "/" not in name, name
+        space = f"{self._space}.{name}"
+        if space in self.parts:
+            raise ValueError(f"there is a part {space} already; give this one another name")
+        made = copy(self)
+        made._space, made._last, made.kinds = space, None, {}  # noqa: SLF001 - of the same class
+        return made
+
+    def own(self, part: "Part") -> None:
+        """Say whom this space belongs to: who is called when the host starts and when a timer of this space expires."""
+        self.parts[self._space] = part
+
+    def now(self) -> float:
+        """This host's clock, in seconds."""
+        return self._clock.now()
+
+    def send(self, to: str, message: Message, purpose: Purpose) -> None:
+        """Send a message to another host. Its datagram may be lost, duplicated, delayed or reordered.
+
+        A message that is sent again, to another host, is the same message: a list in it that was changed meanwhile does not show.
+        """
+        last = self._last
+        if last is None or last[0] is not message or last[1].purpose is not purpose:
+            last = self._last = message, self._codec.part(message, purpose)
+        self.effects.sends.append((to, last[1]))
+
+    def set_timer(self, name: str, after_s: float) -> None:
+        """Call `on_timer(name)` after a while by this host's clock. A timer of the same name that is already set is moved."""
+        clock = self._clock
+        self.effects.timers[f"{self._space}/{name}"] = clock.steady_ns() + round(after_s * NS_PER_S / clock.rate)
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget a timer; nothing happens if it is not set."""
+        self.effects.timers[f"{self._space}/{name}"] = None
+
+    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
+        """Hand a message to the application."""
+        self.effects.deliveries.append((origin, sequence, payload))
+        self.effects.events.append(Event(at_ns=self._clock.wall_ns(), event="deliver", origin=origin, sequence=sequence))
+
+    def store(self, key: str, value: object) -> None:
+        """Keep a value on stable storage under a key; `None` forgets it. Values are what MessagePack can carry."""
+        self.effects.stored[f"{self._space}/{key}"] = None if value is None else encode_value(value)
+
+    def trace(self, event: str, **details: object) -> None:
+        """Record an event of the protocol's own in this host's event log."""
+        self.log(event, details=details)
+
+    def log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
+        """Add a line to the event log."""
+        kept = _as_logged(details) if details else {}
+        self.effects.events.append(
+            Event(at_ns=self._clock.wall_ns(), event=event, origin=origin, sequence=sequence, details=kept)
+        )
+
+
+encode_value = msgspec.msgpack.Encoder().encode
+decode_value = msgspec.msgpack.Decoder().decode
+_CANNOT_CHANGE: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _as_logged(details: dict[str, Any]) -> dict[str, Any]:
+    """Details as a reader of the log finds them, and not as they are changed later."""
+    if all(type(value) in _CANNOT_CHANGE for value in details.values()):
+        return details
+    decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(details))
+    return decoded
