@@ -1,8 +1,8 @@
-"""Networks as plain data, and the ways to get one.
+"""Networks as plain data, and functions that build, find, read and write them.
 
-Importing this package is fast: networkx is imported by the functions that need it, topohub's data is read only when one of its
-networks is asked for, and matplotlib comes in with `topologies.drawing`, which is not imported here. Agents, controllers and the
-command line import networks on every start and draw none.
+Importing this package is fast, since agents, the controller and the command line import it on every start. Functions that need networkx
+import it themselves, the data of topohub is read when one of its networks is used, and matplotlib is imported by `topologies.drawing`
+alone, which is not imported here.
 """
 
 from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid

@@ -1,4 +1,4 @@
-"""Networks made to measure: grids, clusters in several shapes, and the two figures of the first paper.
+"""Builders of networks: grids, clusters in several shapes, and the two figures of the first paper.
 
 Hosts are called h1, h2, ... and switches s1, s2, ... Links between clusters are expensive and take their properties from keyword
 arguments; everything else is cheap and unlimited.
@@ -16,7 +16,7 @@ from topologies.properties import Expensive
 
 Pair = tuple[int, int]
 
-# Low enough that a few datagrams a second show in the delay, high enough to carry every control message of a small experiment.
+# Low enough that a few datagrams a second are visible in the delay, and high enough for all control messages of a small experiment.
 EXPENSIVE_MBIT = 10.0
 
 
@@ -35,7 +35,7 @@ def grid(rows: int, cols: int, hosts_per_switch: int = 1, **expensive: Unpack[Ex
 def clusters(k: int, size: int, shape: str, switches_per_cluster: int = 1, **expensive: Unpack[Expensive]) -> Network:
     """Make `k` LANs of `size` hosts, joined by expensive links into a line, ring, star, binary tree, full mesh or near-square grid.
 
-    A LAN is a cheap line of switches over which its hosts, and the expensive links that reach it, are dealt in turn.
+    A LAN is a line of switches with cheap links. Its hosts and the expensive links that reach it are distributed over its switches in turn.
     """
     per = switches_per_cluster
     _check_counts(k * max(size, per), k=k, size=size, switches_per_cluster=per)
@@ -44,7 +44,7 @@ def clusters(k: int, size: int, shape: str, switches_per_cluster: int = 1, **exp
     lines = [Link(_switch(first + i), _switch(first + i + 1)) for first in range(0, k * per, per) for i in range(per - 1)]
     dealt = [itertools.cycle(range(first, first + per)) for first in range(0, k * per, per)]
     trunks = [expensive_link(next(dealt[a]), next(dealt[b]), **expensive) for a, b in SHAPES[shape].pairs(k)]
-    # Neighbours on the inner circle are 1.4 apart; its start keeps upright and level links from running over other switches.
+    # Neighbours on the inner circle are 1.4 apart. The start angle keeps vertical and horizontal links off other switches.
     inner = circle(per, 0.7 / math.sin(math.pi / per) if per > 1 else 0.0, start=0.75)
     return assemble(
         f"clusters-{shape}-{k}x{size}" + (f"-{per}-switches" if per > 1 else ""),
@@ -90,15 +90,15 @@ def expensive_link(a: int, b: int, **properties: Unpack[Expensive]) -> Link:
 
 
 def assemble(name: str, places: Sequence[Place], homes: Iterable[int], trunks: Sequence[Link], radius: float | None) -> Network:
-    """Put a network together from the switches' places, the index of each host's switch, and the links between switches.
+    """Make a network from the places of switches, the index of the switch of each host, and the links between switches.
 
-    Hosts are placed at `radius` from their switch; with None only switches have places, and whoever draws finds the room.
+    Hosts are placed at `radius` from their switch. Without a radius only switches have places, and `layout.positions` places the hosts.
     """
     switches = {_switch(index): place for index, place in enumerate(places)}
     access = [Link(f"h{number}", _switch(home)) for number, home in enumerate(homes, start=1)]
     links = (*access, *trunks)
     positions = switches if radius is None else around(switches, links, radius)
-    # Rounded for the reader of a file, and because the last digits of sines differ between machines.
+    # Rounded for readers of files, and since the last digits of sines differ between machines.
     tidy = {node: (round(x, 3), round(y, 3)) for node, (x, y) in positions.items()}
     return Network(name, tuple(link.a for link in access), tuple(switches), links, tidy)
 
@@ -108,7 +108,7 @@ def _switch(index: int) -> str:
 
 
 def _check_counts(hosts: int, **counts: int) -> None:
-    """Refuse impossible sizes before anything is built, so that a slip of the finger does not fill the memory."""
+    """Refuse impossible sizes before anything is built, so that a typing error does not fill the memory."""
     for name, count in counts.items():
         if count < 1:
             raise NetworkError(f"{name} must be at least 1, not {count}")
@@ -122,7 +122,7 @@ def _line_pairs(count: int) -> Iterator[Pair]:
 
 
 def _ring_pairs(count: int) -> Iterator[Pair]:
-    """Join each to the next and the last to the first; a ring of two is a line."""
+    """Join each cluster to the next one, and the last to the first; a ring of two is a line."""
     return itertools.chain(_line_pairs(count), [(count - 1, 0)] if count > 2 else [])
 
 
@@ -171,13 +171,13 @@ def _grid_places(count: int, cols: int, gap: float) -> list[Place]:
 
 
 def _near_square(count: int) -> int:
-    """How many columns make a grid of `count` as square as can be."""
+    """The number of columns that makes a grid of `count` nearly square."""
     return math.isqrt(count - 1) + 1
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A way to join clusters: the pairs to join, and where to draw clusters that need `gap` between centres."""
+    """A way to join clusters: the pairs to join, and the places of their centres, about `gap` apart."""
 
     pairs: Callable[[int], Iterator[Pair]]
     places: Callable[[int, float], list[Place]]

@@ -1,4 +1,4 @@
-"""Networks as users name them on the command line: `grid:rows=4,cols=4,hosts=3`, `topozoo/Arpanet19728`, `office.json`."""
+"""Networks by their names on the command line: `grid:rows=4,cols=4,hosts=3`, `topozoo/Arpanet19728`, `office.json`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from topologies.zoo import zoo_network
 
 @dataclass(frozen=True)
 class _Parameter:
-    """An argument of a builder and how to read it."""
+    """An argument of a builder, and the function that reads it from text."""
 
     argument: str
     parse: Callable[[str], Any]
@@ -22,7 +22,7 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A builder, what `castbed list` says of it, an example, and the parameters of its own."""
+    """A builder, its description in `castbed list`, an example, and its own parameters."""
 
     build: Callable[..., Network]
     description: str
@@ -31,7 +31,7 @@ class _Entry:
 
     @property
     def parameters(self) -> dict[str, _Parameter]:
-        """Its own parameters and the properties of its expensive links."""
+        """The own parameters of the builder, and the properties of expensive links."""
         return self.own | {key: _Parameter(known.field, known.parse) for key, known in PROPERTIES.items() if key not in self.own}
 
 
@@ -77,7 +77,7 @@ _ZOO = _Entry(
 
 
 def find(text: str) -> Network:
-    """Find or build the network that a user means by `text`."""
+    """Find or build the network that `text` names."""
     if text.endswith(tuple(files.FORMATS)):
         return files.load(text)
     name, _, options = text.partition(":")
@@ -92,7 +92,7 @@ def find(text: str) -> Network:
 
 
 def choices() -> list[tuple[str, str]]:
-    """List what `find` accepts: how each choice is written, and what it is."""
+    """List what `find` accepts: an example and a description of each choice."""
     return [
         *((entry.example, entry.description) for entry in (*_ENTRIES.values(), _ZOO)),
         ("PATH.json, PATH.graphml", "a network from a file"),

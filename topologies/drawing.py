@@ -1,7 +1,7 @@
-"""Pictures of networks: hosts are squares and switches circles, as in the first paper; clusters stand out as soft patches.
+"""Pictures of networks: hosts are squares and switches are circles, as in the first paper; clusters have a coloured background.
 
-Figures are made without pyplot, whose global state leaks figures in long-running programs. The colours are of the Okabe-Ito palette and
-of matplotlib's cividis, both safe for colour-blind readers; line style and width repeat what colour says.
+Figures are made without pyplot, whose global state leaks figures in long-running programs. The colours are those of the Okabe-Ito palette
+and of matplotlib's cividis, which are safe for colour-blind readers; line style and width carry the same information as colour.
 """
 
 import math
@@ -35,9 +35,9 @@ PATCHES = ("#DCEBF5", "#DDF1E9", "#FBF3D0", "#F5E3EE", "#E4E4EC", "#E2F3FB")
 # Names of more nodes than this are unreadable at any size.
 MOST_LABELS = 120
 VALUES = "cividis_r"
-# How much an arrow may be bent, the most pleasing first.
+# The curvatures that an arrow may have, in the order in which they are tried.
 BENDS = (0.18, -0.18, 0.3, -0.3, 0.06, -0.06)
-# Width in points of the lines of expensive links: by themselves, and where something else is to be seen.
+# Width in points of the lines of expensive links: in a picture of the network alone, and in one that shows values or a tree.
 EXPENSIVE_WIDTH, EXPENSIVE_UNDER_OTHERS = 2.2, 1.0
 # Width in points of the lines with the least and the most value.
 NARROWEST, WIDEST = 1.5, 6.0
@@ -51,9 +51,9 @@ def draw(
     legend: bool = True,
     scale: Normalize | None = None,
 ) -> None:
-    """Draw a network; with `link_values` the links named there are coloured, widened and labelled by their values.
+    """Draw a network. Links named in `link_values` are coloured, widened and labelled by their values.
 
-    Networks that are drawn side by side share a `scale`, which whoever draws them shows once.
+    Networks that are drawn side by side share a `scale`; the caller then draws the colour bar.
     """
     values = _checked(network, link_values or {})
     places = positions(network)
@@ -77,7 +77,7 @@ def draw(
 
 @dataclass(frozen=True)
 class DrawnTree:
-    """A tree of hosts on a network: each host's parent, the hosts that lead their clusters, and what is not there at the moment."""
+    """A tree of hosts on a network: the parent of each host, the leaders of clusters, and the links and hosts that are down."""
 
     source: str
     parents: Mapping[str, str]
@@ -87,11 +87,11 @@ class DrawnTree:
     away: Collection[str] = field(default=())
     """Hosts that do not run."""
     leader: str = "leader of a cluster"
-    """What the legend calls leaders."""
+    """The word for leaders in the legend."""
 
 
 def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
-    """Draw a network, paler than by itself, and on it an arrow from each host to its parent."""
+    """Draw a network with thinner links, and an arrow from each host to its parent."""
     places = positions(network)
     size = _node_size(network, axes)
     axes.set_axis_off()
@@ -104,7 +104,7 @@ def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
     for look, hosts in _roles(network, tree).items():
         _draw_nodes(axes, places, hosts, look, size)
     _draw_nodes(axes, places, network.switches, SWITCH_LOOK, 0.75 * size)
-    # Where nodes are too many for their names, they are too many to find a way between them.
+    # With too many nodes for names there is no room for arrows between nodes either, so nodes are no obstacles then.
     obstacles = places.items() if len(places) <= MOST_LABELS else ()
     for child, parent in tree.parents.items():
         if child not in tree.away:
@@ -114,7 +114,7 @@ def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
 
 
 def tree_figure(network: Network, tree: DrawnTree, title: str) -> Figure:
-    """Make a figure of a tree on a network, as large as the network asks for."""
+    """Make a figure of a tree on a network; its size depends on the network."""
     made = _sized_figure(network)
     made.suptitle(title)
     draw_tree(network, made.add_subplot(), tree)
@@ -125,7 +125,7 @@ def tree_figure(network: Network, tree: DrawnTree, title: str) -> Figure:
 def figure(
     network: Network, link_values: Mapping[str, float] | None = None, value_label: str = "value", title: str | None = None
 ) -> Figure:
-    """Make a figure of a network, as large as its number of nodes asks for."""
+    """Make a figure of a network; its size depends on the number of nodes."""
     made = _sized_figure(network, beside=bool(link_values))
     axes = made.add_subplot()
     axes.set_title(network.name if title is None else title)
@@ -137,7 +137,7 @@ def _sized_figure(network: Network, *, beside: bool = False) -> Figure:
     width, height = extent(positions(network).values())
     side = min(16.0, max(5.0, 1.1 * math.sqrt(len(network.hosts) + len(network.switches))))
     stretch = math.sqrt(width / height)
-    # An inch for the title and the legend, and one beside for the scale of the values.
+    # One more inch of height for the title and the legend, and one of width for the colour bar of the values.
     return Figure(
         figsize=(max(6.5, side * stretch) + beside, side / stretch + 1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
     )
@@ -148,7 +148,7 @@ def save(made: Figure, stem: str | Path) -> tuple[Path, Path]:
     png, svg = Path(f"{stem}.png"), Path(f"{stem}.svg")
     with rc_context({"svg.hashsalt": "castbed"}):
         made.savefig(png, dpi=150)
-        # The layout is worked out once: it takes as long as drawing.
+        # The layout is computed once, since it takes as long as drawing.
         made.set_layout_engine("none")
         made.savefig(svg, metadata={"Date": None})
     return png, svg
@@ -165,7 +165,7 @@ def _checked(network: Network, link_values: Mapping[str, float]) -> dict[Link, f
 
 
 def _node_size(network: Network, axes: Axes) -> float:
-    """The width of a node in points, so that all nodes together cover a small part of the picture."""
+    """The width of a node in points, chosen so that all nodes together cover a small part of the picture."""
     box = axes.get_window_extent()
     area = box.width * box.height * (72 / axes.figure.dpi) ** 2
     return min(17.0, max(2.0, 0.22 * math.sqrt(area / (len(network.hosts) + len(network.switches)))))
@@ -180,7 +180,7 @@ def _set_limits(axes: Axes, places: Collection[Place]) -> None:
 
 
 def _draw_clusters(network: Network, axes: Axes, places: Mapping[str, Place], size: float, links: Collection[Link]) -> None:
-    """A patch behind each cluster that these links make: the hull of its hosts and switches, grown by a wide round outline."""
+    """Draw a background for each cluster over these links: the hull of its hosts and switches, widened by a round outline."""
     cheap = {link.name for link in links if not link.expensive}
     group_of = components(network, lambda link: link.name in cheap)
     members: dict[int, list[Place]] = {}
@@ -213,7 +213,7 @@ def _half_hull(ordered: Sequence[Place]) -> list[Place]:
 
 
 def _draw_links(links: Iterable[Link], axes: Axes, places: Mapping[str, Place], heavy: float) -> None:
-    """Links without a value: cheap ones thin and grey, expensive ones heavy and dashed."""
+    """Draw links without a value: cheap links thin and grey, expensive links dashed, with width `heavy`."""
     links = list(links)
     cheap = [link for link in links if not link.expensive]
     expensive = [link for link in links if link.expensive]
@@ -226,13 +226,13 @@ def _draw_links(links: Iterable[Link], axes: Axes, places: Mapping[str, Place], 
 def _draw_values(
     network: Network, axes: Axes, places: Mapping[str, Place], values: Mapping[Link, float], scale: Normalize
 ) -> None:
-    """The links with a value. Scales start at zero so that twice the value looks like twice, unless they are logarithmic."""
+    """Draw the links with a value. Linear scales start at zero, so that twice the value looks like twice as much."""
     links = [link for link in network.links if link in values]
     widths = [NARROWEST + (WIDEST - NARROWEST) * float(scale(values[link])) for link in links]
     colours = [colormaps[VALUES](float(scale(values[link]))) for link in links]
     axes.add_collection(LineCollection(_segments(links, places), colors=colours, linewidths=widths, zorder=2))
     for link, (start, end) in zip(links, _segments(links, places), strict=True):
-        # Off the middle, where the diagonals of a mesh meet.
+        # Not in the middle of the link, where the diagonals of a mesh cross.
         middle = (0.6 * start[0] + 0.4 * end[0], 0.6 * start[1] + 0.4 * end[1])
         text = f"{values[link]:.3g}"
         axes.annotate(
@@ -279,7 +279,7 @@ def _draw_nodes(axes: Axes, places: Mapping[str, Place], nodes: Sequence[str], l
 
 
 def _draw_legend(network: Network, axes: Axes, values: Mapping[Link, float]) -> None:
-    """What the marks mean; links with values have their own scale beside the picture."""
+    """Draw the legend. Links with values are explained by the colour bar."""
     hosts = f"{len(network.hosts)} hosts in {len(network.clusters)} clusters"
     handles = [
         Line2D([], [], marker="s", color=HOST, linestyle="", label=hosts),
@@ -301,7 +301,7 @@ def _draw_legend(network: Network, axes: Axes, values: Mapping[Link, float]) -> 
 
 
 def _roles(network: Network, tree: DrawnTree) -> dict[_Look, list[str]]:
-    """The hosts by how they look, members first."""
+    """The hosts by their look, ordinary members first."""
     roles: dict[_Look, list[str]] = {HOST_LOOK: [], LEADER_LOOK: [], SOURCE_LOOK: [], AWAY_LOOK: []}
     for host in network.hosts:
         leading = LEADER_LOOK if host in tree.leaders else HOST_LOOK
@@ -310,7 +310,7 @@ def _roles(network: Network, tree: DrawnTree) -> dict[_Look, list[str]]:
 
 
 def _draw_arrow(axes: Axes, start: Place, end: Place, others: Sequence[Place], *, heavy: bool, size: float) -> None:
-    """From a child to its parent, bent, so that two arrows along one line are seen apart; that of a leader is heavier."""
+    """Draw an arrow from a child to its parent, curved, so that arrows along one line can be told apart; `heavy` for a leader."""
     room = 0.06 * max(extent([start, end, *others]))
     clear = (bend for bend in BENDS if _clearance(start, end, bend, others) > room)
     bend = next(clear, None) or max(BENDS, key=lambda bend: _clearance(start, end, bend, others))
@@ -332,7 +332,7 @@ def _draw_arrow(axes: Axes, start: Place, end: Place, others: Sequence[Place], *
 
 
 def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -> float:
-    """How near an arrow comes to any of the other nodes. It is a parabola, as matplotlib's `arc3` draws it."""
+    """The least distance between an arrow and any of the other nodes. The arrow is a parabola, as in matplotlib's `arc3`."""
     (x1, y1), (x2, y2) = start, end
     middle = ((x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1))
     nearest = math.inf
@@ -345,7 +345,7 @@ def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -
 
 
 def _tree_handles(network: Network, tree: DrawnTree) -> list[Line2D]:
-    """What the marks mean, as far as they are there."""
+    """The entries of the legend for everything that the picture shows."""
     roles = _roles(network, tree)
     words = {SOURCE_LOOK: "source", LEADER_LOOK: tree.leader, HOST_LOOK: "other host", AWAY_LOOK: "host that is down"}
     handles = [

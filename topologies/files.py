@@ -1,4 +1,4 @@
-"""Networks in files: JSON to write by hand, GraphML to exchange with graph tools.
+"""Networks in files: JSON to edit by hand, and GraphML to exchange with graph tools.
 
 JSON is one object. `name`, `hosts`, `switches` and `links` are required, `positions` is not:
 
@@ -14,15 +14,15 @@ JSON is one object. `name`, `hosts`, `switches` and `links` are required, `posit
       "positions": {"s1": [0, 0], "s2": [1, 0]}
     }
 
-What a link leaves out is the default of `Link`: cheap, unlimited, without delay, loss, bursts of
-it (`burst`), duplicates (`duplicate`) or overtaking (`reorder`). Quantities are read by `topologies.units`.
+A property that a link leaves out has the default of `Link`: cheap, unlimited, and without delay, loss, bursts of loss (`burst`),
+duplicates (`duplicate`) or reordering (`reorder`). `topologies.units` reads the quantities.
 
-GraphML holds the same. A node's id is its name, its attribute `kind` is host or switch, `x` and `y` are its position. An edge has the
-attributes of a JSON link as text. As graph tools keep neither the order nor the direction of edges, and both matter (they number
-ports and name links), an edge also has `number`, its place among the links, and `a`, the end that is named first; files from
-elsewhere may leave them out. The graph's attribute `name`, or else the file's name, is the network's.
+GraphML holds the same data. The id of a node is its name, its attribute `kind` is host or switch, and `x` and `y` are its position. An
+edge has the attributes of a JSON link as text. Graph tools keep neither the order nor the direction of edges, but ports are numbered by
+the order, and links named by the direction. So an edge also has `number`, its position among the links, and `a`, the end that is named
+first; files of other tools may leave both out. The name of the network is the attribute `name` of the graph, or else the file name.
 
-What is read back from either is the network that was written, to the last bit.
+Reading a file of either format gives exactly the network that was written.
 """
 
 import re
@@ -59,11 +59,11 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     links: list[dict[str, Any]]
     positions: dict[str, Place] = {}
     format: int = 1
-    """The files of a run say of what format they are (`runfiles.format`); a network is the same in all of them."""
+    """The format version that every file of a run has (`runfiles.format`). Networks are the same in all versions."""
 
 
 class _NodeText(msgspec.Struct):
-    """Graph tools add attributes of their own to nodes (labels, colours), so unknown ones are left alone."""
+    """A node. Graph tools add their own attributes, such as labels and colours, so unknown attributes are ignored."""
 
     kind: Literal["host", "switch"]
     x: float | None = None
@@ -110,7 +110,7 @@ def _load_json(path: Path) -> Network:
 
 
 def _dump_json(network: Network, path: Path) -> None:
-    """One line a link and one a position: a file for people to edit and for `diff` to compare."""
+    """Write one line for each link and each position, so that people can edit the file and `diff` can compare it."""
     positions = (f"{_json(node)}: {_json(place)}" for node, place in network.positions.items())
     fields = {
         "name": _json(network.name),
@@ -132,7 +132,6 @@ def _lines(brackets: str, items: Iterable[str], indent: str = "  ") -> str:
 
 
 def _load_graphml(path: Path) -> Network:
-    # Imported here: networkx takes longer to import than everything else that a run needs of a network.
     import networkx as nx  # noqa: PLC0415 - takes long to import
 
     try:
@@ -151,7 +150,7 @@ def _load_graphml(path: Path) -> Network:
 
 
 def _dump_graphml(network: Network, path: Path) -> None:
-    import networkx as nx  # noqa: PLC0415 - as above
+    import networkx as nx  # noqa: PLC0415 - takes long to import
 
     graph = nx.Graph(name=network.name)
     for kind, names in (("host", network.hosts), ("switch", network.switches)):
@@ -185,7 +184,7 @@ def _edge(one: str, other: str, attributes: Mapping[str, Any]) -> Link:
 
 
 def _link(where: str, texts: Mapping[str, Any]) -> Link:
-    """The link that its texts describe; `where` names it in errors as long as its ends are not known."""
+    """The link that `texts` describe; `where` names the link in errors if its ends are not known."""
     if "a" in texts and "b" in texts:
         where = f"link {texts['a']}-{texts['b']}"
     try:
@@ -210,7 +209,7 @@ def _texts(link: Link) -> _LinkText:
 
 
 def _sentence(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> str:
-    """Give msgspec's message in the words of the file format."""
+    """The message of msgspec in the words of the file format."""
     text, _, where = str(error).replace("`", "").partition(" - at $")
     text = text.replace("Object missing required field", "it needs the field")
     text = re.sub(

@@ -7,32 +7,33 @@ from topologies.network import Link, Network
 
 Place = tuple[float, float]
 
-# Above this many switches a force-directed layout, quadratic in time and memory, is not worth the wait.
+# With more switches than this, a force-directed layout takes too long: its time and memory are quadratic.
 MOST_FORCED = 2000
 
 
 def positions(network: Network) -> dict[str, Place]:
-    """A place for every node: the network's own where it has them all, otherwise computed and always the same.
+    """A place for every node: the places that the network has, if it has all of them, else computed ones, always the same.
 
-    Where only the switches have places, as on a map, those that crowd together are moved apart to make room for the hosts.
+    If only the switches have places, as on a map, switches that are too close are moved apart to make room for the hosts.
     """
     if len(network.positions) == len(network.hosts) + len(network.switches):
         return dict(network.positions)
     switches = {switch: network.positions[switch] for switch in network.switches if switch in network.positions}
     if len(switches) < len(network.switches):
         switches = _force_directed(network)
-    room = math.sqrt(_area(switches.values()) / len(switches))
+    room = math.sqrt(math.prod(extent(switches.values())) / len(switches))
     return around(_spread(switches, 0.6 * room), network.links, 0.24 * room)
 
 
 def around(switches: Mapping[str, Place], links: Iterable[Link], radius: float) -> dict[str, Place]:
-    """The switches' places and, on a circle around each switch, its hosts'."""
+    """The places of the switches, and places for their hosts on a circle around each switch."""
     hosts: dict[str, list[str]] = {switch: [] for switch in switches}
     bearings: dict[str, list[float]] = {switch: [] for switch in switches}
     for link in links:
         for here, there in ((link.a, link.b), (link.b, link.a)):
             if here in switches and there in switches:
-                bearings[here].append(_bearing(switches[here], switches[there]))
+                (x1, y1), (x2, y2) = switches[here], switches[there]
+                bearings[here].append(math.atan2(y2 - y1, x2 - x1))
             elif here in switches:
                 hosts[here].append(there)
     places = dict(switches)
@@ -48,19 +49,15 @@ def circle(count: int, radius: float, start: float = math.pi / 2) -> list[Place]
     return [(radius * math.cos(turn), radius * math.sin(turn)) for turn in turns]
 
 
-def _bearing(start: Place, end: Place) -> float:
-    return math.atan2(end[1] - start[1], end[0] - start[0])
-
-
 def _free_angles(taken: Sequence[float], count: int) -> list[float]:
-    """Angles for `count` hosts: each goes into the gap between taken angles that then has the most room per host."""
+    """Angles for `count` hosts: each host goes into the gap between taken angles that leaves the most room per host."""
     if not taken:
         return [math.pi / 2 - math.tau * number / count for number in range(count)]
     edges = sorted(taken)
     gaps = [(after - before, before) for before, after in zip(edges, [*edges[1:], edges[0] + math.tau], strict=True)]
     shares = [0] * len(gaps)
     for _ in range(count):
-        # Rounded, so that gaps equal but for the last bit are filled in the same order on every machine.
+        # Rounded, so that gaps that differ in the last bit only are filled in the same order on every machine.
         roomiest = max(range(len(gaps)), key=lambda gap: (round(gaps[gap][0] / (shares[gap] + 1), 9), -gap))
         shares[roomiest] += 1
     return [
@@ -71,24 +68,20 @@ def _free_angles(taken: Sequence[float], count: int) -> list[float]:
 
 
 def extent(places: Iterable[Place]) -> Place:
-    """The width and the height of what is to be drawn, neither so small that the picture is a line."""
+    """The width and the height of a drawing, each at least 0.3 of the other, so that the picture is no line."""
     xs, ys = zip(*places, strict=True)
     width, height = max(xs) - min(xs), max(ys) - min(ys)
     longest = max(width, height) or 1.0
     return max(width, 0.3 * longest), max(height, 0.3 * longest)
 
 
-def _area(places: Iterable[Place]) -> float:
-    return math.prod(extent(places))
-
-
 def _spread(switches: Mapping[str, Place], apart: float) -> dict[str, Place]:
-    """Push apart the switches that are closer than `apart`, a little at a time; the others stay where they are."""
+    """Push switches that are closer than `apart` away from each other, in small steps; the others stay."""
     import numpy as np  # noqa: PLC0415 - only pictures need it
 
     if len(switches) > MOST_FORCED:
         return dict(switches)
-    # Switches in the same place need a direction to part in: a tiny circle gives each its own.
+    # Switches in the same place have no direction to move apart: offsets on a tiny circle give each its own.
     points = np.array(list(switches.values())) + np.array(circle(len(switches), apart / 1000))
     for _ in range(100):
         between = points[:, None] - points[None, :]
@@ -100,7 +93,6 @@ def _spread(switches: Mapping[str, Place], apart: float) -> dict[str, Place]:
 
 
 def _force_directed(network: Network) -> dict[str, Place]:
-    # Imported here: networkx takes longer to import than everything else that a run needs of a network.
     import networkx as nx  # noqa: PLC0415 - takes long to import
 
     graph = nx.Graph()

@@ -1,11 +1,11 @@
 """A network as plain, immutable data: hosts, switches and the links between them.
 
-Everything that runs, routes, draws or analyses a network starts from this value and derives the rest: port numbers, addresses
-and datapath identifiers follow from the order in which nodes and links are listed, so two parts that hold the same network agree
-without talking. A network that exists is valid: the constructor refuses the others with a `NetworkError`.
+Everything that runs, routes, draws or analyses a network starts from this value and derives the rest. Port numbers, addresses and
+datapath identifiers follow from the order in which nodes and links are listed, so two programs that have the same network agree on them.
+Every `Network` is valid: the constructor refuses an invalid one with a `NetworkError`.
 
-Two rules keep the cost bit honest. A host has one link, to a switch, and that link is cheap: switches mark a packet when they send
-it *out* of an expensive port, so a packet from a host on an expensive access link would go unmarked. Put a switch in between instead.
+Two rules keep the cost bit right: a host has exactly one link, to a switch, and that link is cheap. Switches mark a packet when they send
+it *out* of an expensive port, so a packet from a host on an expensive access link would not be marked. Put a switch in between instead.
 """
 
 import enum
@@ -23,7 +23,7 @@ from topologies import units
 MOST_PORTS = 65279
 # A sender is two bytes on the wire, and 0 means "nobody".
 MOST_HOSTS = 65535
-# What the queue of a limited link holds if the network does not say: 120 ms of full packets at 10 Mbit/s.
+# The default queue of a link with limited bandwidth, in packets: 120 ms of full packets at 10 Mbit/s.
 DEFAULT_QUEUE = 100
 # Linux allows 15 characters in an interface name. A host's interface is called NAME-eth0, a switch's NAME-ethPORT.
 LONGEST_INTERFACE = 15
@@ -39,7 +39,7 @@ _FIRST_GROUP_ADDRESS = int(IPv4Address("239.1.0.0"))
 
 
 class NetworkError(ValueError):
-    """The network asked for cannot exist; the message says why and what to change."""
+    """The network is not valid; the message says why and what to change."""
 
 
 class Cost(enum.StrEnum):
@@ -61,20 +61,20 @@ class Link:
     jitter_ms: float = 0.0
     loss: float = 0.0
     burst: float = 1.0
-    """How many packets in a row are lost on average; 1 is independent loss."""
+    """The mean number of packets lost in a row; 1 is independent loss."""
     duplicate: float = 0.0
     reorder: float = 0.0
-    """The share of packets that are not delayed, and so overtake those that are."""
+    """The share of packets that are not delayed, and so overtake delayed packets."""
     queue_packets: int | None = None
 
     @property
     def name(self) -> str:
-        """How users and files name this link."""
+        """The name of the link for users and in files."""
         return f"{self.a}-{self.b}"
 
     @property
     def expensive(self) -> bool:
-        """Whether packets that cross this link are the ones the paper counts."""
+        """Whether the link is expensive: the paper counts the packets that cross such links."""
         return self.cost == Cost.EXPENSIVE
 
     def other(self, node: str) -> str:
@@ -84,7 +84,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Network:
-    """Hosts, switches and links. The order of each tuple is meaningful: it numbers ports, addresses and datapaths."""
+    """Hosts, switches and links. The order of each tuple matters: ports, addresses and datapaths are numbered by it."""
 
     name: str
     hosts: tuple[str, ...]
@@ -100,12 +100,12 @@ class Network:
         return self._hash
 
     def __reduce__(self) -> tuple[type["Network"], tuple[object, ...]]:
-        """Leave what is cached out of a pickle: hashes of text differ between processes."""
+        """Leave cached values out of a pickle, since hashes of text differ between processes."""
         return Network, (self.name, self.hosts, self.switches, self.links, self.positions)
 
     @cached_property
     def _hash(self) -> int:
-        """Computed once: a network is a key of caches that are asked for every path."""
+        """The hash, computed once: networks are keys of caches that are used for every path."""
         return hash((self.name, self.hosts, self.switches, self.links))
 
     @cached_property
@@ -163,7 +163,7 @@ class Network:
         return len(self.clusters) - 1
 
     def access_switch(self, host: str) -> str:
-        """The switch that `host` is attached to."""
+        """The switch to which `host` is attached."""
         return next(iter(self.neighbours[host]))
 
     def link(self, a: str, b: str) -> Link:
@@ -184,7 +184,7 @@ def group_address(number: int) -> str:
 
 
 def _problems(network: Network) -> Iterator[str]:
-    """What is wrong with a network, most basic first."""
+    """The problems of a network, the most basic first."""
     nodes = (*network.hosts, *network.switches)
     yield from _node_problems(network, nodes)
     known = set(nodes)

@@ -1,6 +1,6 @@
-"""Paths and multicast trees over switches: the fewest expensive links first, the fewest hops second, ties to the switch listed first.
+"""Paths and multicast trees over switches: with the fewest expensive links, then the fewest hops, then the switch listed first.
 
-The controller's routes and every statement about paths come from here, so they cannot disagree.
+The routes of the controller and every statement about paths come from this module, so they cannot disagree.
 
 A tree that reaches some of the switches at the least cost is a Steiner tree, which nobody finds quickly. `group_tree` uses the method of
 Takahashi and Matsuyama: begin at one member's switch, and join the nearest member's switch that is missing by the best path to the tree.
@@ -92,7 +92,7 @@ def _join(tree: Edges, switch: str, hops: Mapping[str, str]) -> list[str]:
 
 
 def distance(network: Network, one: str, other: str) -> float:
-    """How far two hosts are apart: the expensive links between them; of two ways with as many, the one with fewer links is shorter."""
+    """The distance of two hosts: the number of expensive links on the path, plus a thousandth for each link."""
     links = path(network, one, other) if one != other else ()
     return sum(link.expensive for link in links) + len(links) / 1000
 

@@ -1,6 +1,6 @@
-"""What a link can have besides its ends and its cost, and how each property is written as text.
+"""The properties of links besides ends and cost, and how each property is written as text.
 
-Files and the command line share this one table, so `delay=20ms` after a builder and `"delay": "20ms"` in a file mean the same.
+Files and the command line share this table, so `delay=20ms` after a builder and `"delay": "20ms"` in a file mean the same.
 """
 
 from collections.abc import Callable, Collection
@@ -13,7 +13,7 @@ N = TypeVar("N", int, float)
 
 
 class Expensive(TypedDict, total=False):
-    """The properties of the expensive links of a built network, as keyword arguments; those left out are 10 Mbit/s and `Link`'s."""
+    """Properties of the expensive links of a built network, as keyword arguments. The defaults are 10 Mbit/s and those of `Link`."""
 
     bandwidth_mbit: float | None
     delay_ms: float
@@ -27,7 +27,7 @@ class Expensive(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Property:
-    """A field of `Link` and the two ways between its value and its text."""
+    """A field of `Link`, and the functions from text to its value and back."""
 
     field: str
     parse: Callable[[str], Any]
@@ -74,12 +74,12 @@ PROPERTIES = {
 
 
 def described(link: object, plain: object) -> str:
-    """Wherein a link differs from another, in the words of the command line; nothing if in nothing."""
+    """The properties in which a link differs from another one, in the words of the command line; empty if it does not differ."""
     return told(link, [known.field for known in PROPERTIES.values() if getattr(link, known.field) != getattr(plain, known.field)])
 
 
 def told(link: object, fields: Collection[str]) -> str:
-    """These properties of a link, in the words of the command line."""
+    """Some properties of a link, in the words of the command line."""
     chosen = {name: known for name, known in PROPERTIES.items() if known.field in fields}
     values = {name: getattr(link, known.field) for name, known in chosen.items()}
     return ", ".join(f"{name} {'any' if value is None else chosen[name].format(value)}" for name, value in values.items())

@@ -1,9 +1,9 @@
-"""Quantities as people write them: `10mbit`, `20ms`, `5%`.
+"""Quantities as text: `10mbit`, `20ms`, `5%`.
 
 Inside Castbed a bandwidth is a number of Mbit/s, a time a number of milliseconds and a share a number from 0 to 1.
 These functions are the only way from text to those numbers and back, so every file and every option takes the same units.
 What is smaller or larger than anything that can be run is refused; the bounds are stated here, for text and for numbers alike.
-Units are powers of ten and the arithmetic is decimal: `7%` is the float 0.07, not 7 * 0.01, so what is written reads back the same.
+Units are powers of ten and the arithmetic is decimal: `7%` is the float 0.07, not 7 * 0.01, so text that was written reads back the same.
 """
 
 import re
@@ -100,5 +100,5 @@ def _parse(quantity: str, text: str, units: dict[str, int]) -> float:
 
 
 def _plain(number: float, shift: int = 0) -> str:
-    """The shortest digits that stand for exactly this float times 10 ** shift, without an exponent."""
+    """The shortest digits for exactly this float times 10 ** shift, without an exponent."""
     return f"{Decimal(repr(float(number))).scaleb(shift).normalize():f}"

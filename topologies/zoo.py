@@ -1,6 +1,6 @@
 """Real networks by name: the Internet Topology Zoo and the other collections of the `topohub` package.
 
-Every node becomes a switch with a LAN of hosts, every line an expensive link. Nodes keep their places (longitude and latitude) but
+Every node becomes a switch with a LAN of hosts, and every line an expensive link. Nodes keep their places (longitude and latitude), but
 not their names, which are free text and often not unique: the n-th node is called sn.
 """
 
@@ -57,12 +57,12 @@ def zoo_network(name: str, hosts_per_switch: int = 1, delay_from_length: bool = 
 
 
 def zoo_names() -> list[str]:
-    """Every name that `zoo_network` knows."""
+    """All names that `zoo_network` knows."""
     return sorted(_names(_data(), ""))
 
 
 def _data() -> Traversable:
-    # topohub's own reader leaves its file open, and a name such as `../x` would leave its folder; so only its data is used.
+    # Only the data of topohub is used: its reader leaves the file open, and takes names such as `../x` that lead out of its folder.
     return resources.files("topohub") / "data"
 
 
