@@ -8,13 +8,13 @@ import functools
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from hostagent.runtime.namespace import die_with_parent
 from testbed.errors import CannotRun
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iter
     # A server forks the workers: this process has threads, and a fork of it could wait for ever for a lock that one of them held.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.func.__module__ if isinstance(work, functools.partial) else work.__module__])
-    pool = ProcessPoolExecutor(jobs, context, initializer=_die_with_parent)
+    pool = ProcessPoolExecutor(jobs, context, initializer=_end_with_parent)
     others = multiprocessing.active_children()
     try:
         with _signals_held_back():
@@ -81,9 +81,16 @@ def _signals_held_back() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def _die_with_parent() -> None:
-    """The parent is the server that forks, which ends when this command does, however that ends."""
-    die_with_parent(os.getppid())
+def _end_with_parent() -> None:
+    """End this worker when the command ends, however it ends: idle workers would wait for work for ever, as each holds its pipe open."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _on_spark(work: Callable[[T], R], items: Sequence[T], spark: "SparkSession") -> Iterator[R]:

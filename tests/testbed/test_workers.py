@@ -60,19 +60,20 @@ def in_order(done):
     return {**told, "pairs": sorted(told["pairs"])}
 
 
-def test_ctrl_c_ends_a_campaign_and_its_workers_without_a_traceback():
-    """As a terminal does it: every process of the group gets the signal."""
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_campaign_that_is_ended_leaves_no_worker_and_no_traceback(number, status):
+    """Ctrl-C as a terminal does it: every process of the group gets the signal. A kill is for the command alone."""
     words = (sys.executable, "-m", "testbed", "campaign", "--protocol", "best-effort", "--schedules", "100000", "--jobs", "2")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True) as process:
-        # The command itself, the server that forks, and two workers.
-        while len(group(process.pid)) < 4:
+        # The command, the tracker and the server of multiprocessing, and two workers.
+        while len(group(process.pid)) < 5:
             assert process.poll() is None
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
+        (os.kill if number == signal.SIGKILL else os.killpg)(process.pid, number)
         _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
+    assert process.returncode == status, told
     assert "Traceback" not in told
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while group(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert group(process.pid) == []
