@@ -12,8 +12,8 @@ from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
 from hostagent.contract.core import Core
 from hostagent.contract.events import Event
-from hostagent.contract.messages import Message, Purpose
 from hostagent.contract.promises import Carrier, Promise
+from hostagent.contract.wire import Part
 from hostagent.runtime.memory import retained_items
 from runfiles.format import FaultRecord
 from tests.hostagent.world import Packet, World
@@ -60,9 +60,9 @@ class Stage(World):
             details = {"group": event.sequence % self.groups} if event.event == "broadcast" else event.details
             self.events.append((host, event.at_ns, event.event, event.origin, event.sequence, details))
 
-    def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
+    def send(self, sender: str, to: str, part: Part) -> None:
         self.sent_by[sender] += 1
-        super().send(sender, to, message, purpose)
+        super().send(sender, to, part)
 
     def hold(self, sender: str, to: str) -> None:
         """Keep back what is in flight between two hosts, until `release`."""

@@ -14,7 +14,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.environment import NS_PER_S, Clock
 from hostagent.contract.events import Event
 from hostagent.contract.messages import Message, Purpose
-from hostagent.contract.wire import Codec
+from hostagent.contract.wire import Codec, Part
 from hostagent.runtime.control import CrashWhen
 from hostagent.runtime.life import Life
 
@@ -121,7 +121,7 @@ class Host:
         for to, part in sends:
             if self.life.is_over:
                 return
-            self.world.send(self.host, to, part.message, part.purpose)
+            self.world.send(self.host, to, part)
             self.life.sent((part,))
 
 
@@ -144,9 +144,9 @@ class World:
     def __getitem__(self, host: str) -> Host:
         return self._hosts[host]
 
-    def send(self, sender: str, to: str, message: Message, purpose: Purpose) -> None:
-        datagram = self.codec.encode(self.hosts.index(sender) + 1, len(self._sent), message, purpose, int(self.now_s * 1e9))
-        packet = Packet(sender, to, *self.codec.decode(datagram).messages, purpose)
+    def send(self, sender: str, to: str, part: Part) -> None:
+        datagram = self.codec.datagram(self.hosts.index(sender) + 1, len(self._sent), (part,), self.now_ns)
+        packet = Packet(sender, to, *self.codec.decode(datagram).messages, part.purpose)
         self._sent.append(packet)
         self._in_flight.append(packet)
 

@@ -65,6 +65,8 @@ class Scripted(Core):
                 env.store(key, int(value) or None)
             case ["trace", event]:
                 env.trace(event)
+            case ["clock"]:
+                env.trace("clock", now_s=env.now())
             case ["deliver"]:
                 env.deliver(env.host, sequence, b"")
 

@@ -308,3 +308,33 @@ def test_every_word_of_the_vocabulary_is_played(started):
         stage = started(RING, faults=[kind(at_ms=1, **needed)])
         stage.run(2000)
         assert stage.player.records
+
+
+def test_a_controller_that_is_started_again_while_it_runs_changes_nothing(started):
+    """On Mininet too: a switch without flows waits for the controller to notice it, not for a second start."""
+    stage = started(RING, faults=[ControllerStart(at_ms=15)])
+    stage.world.blank.add("s2")
+    stage.run(200)
+    assert stage.world.blank == {"s2"}
+
+
+def test_faults_at_the_door_end_with_the_agent_and_do_not_wait_for_one_that_is_down(started):
+    faults = [
+        *(DropMessage(at_ms=0, host="h2", kind="Copy"), Crash(at_ms=1, host="h2")),
+        *(DuplicateMessage(at_ms=2, host="h2", kind="Copy"), Restart(at_ms=3, host="h2")),
+    ]
+    stage = started(faults=faults)
+    stage.tell("h1", "send h2", at_ms=10)
+    stage.run(100)
+    assert stage.received("h2") == [("h1", 1)]
+
+
+def test_a_crash_that_waits_for_an_event_counts_anew_in_each_life_and_happens_once(started):
+    faults = [
+        Crash(host="h1", when=Trigger("broadcast", host="h1", nth=3)),
+        *(Crash(at_ms=60, host="h1"), Restart(at_ms=70, host="h1"), Restart(at_ms=300, host="h1")),
+    ]
+    stage = started(faults=faults)
+    every_50_ms(stage, "", until_ms=600)
+    stage.run(1000)
+    assert [at_ms for at_ms, fault, _ in injected(stage) if fault == "crash"] == [60, 200]
