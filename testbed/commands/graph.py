@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from rich.markup import escape
 from rich.table import Table
 
 from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
@@ -16,6 +15,7 @@ from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
 from scenarios import Group, catalogue
 from scenarios.groups import GroupError, check_groups, random_groups, read_groups
 from testbed.errors import CannotRun
+from testbed.ownership import hand_over
 from testbed.status import HOLDS, VIOLATED
 from testbed.terminal import errors, output
 from topologies import Network, find
@@ -66,6 +66,8 @@ def command(arguments: Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.encode(figures) + b"\n")
     else:
         _print(graph, figures)
+    if arguments.save:
+        hand_over(*(Path(f"{arguments.save}{end}") for end in (".png", ".svg", "-on-network.png", "-on-network.svg")))
     for path in _draw(graph, network, arguments.save) if arguments.save else ():
         errors.print(f"wrote {path}", soft_wrap=True)
     return VIOLATED if any(figures.problems[name] for name in ("PG1", "PG2", "one order")) else HOLDS
@@ -130,7 +132,7 @@ def _print(graph: PropagationGraph, figures: GraphFigures) -> None:
         table.add_column(heading, justify="right" if heading in {"depth", "packets"} else "left")
     for name, about in figures.groups.items():
         words = (name, " ".join(about.members), about.primary, str(about.depth), " ".join(about.extra_sites), str(about.packets))
-        table.add_row(*map(escape, words))
+        table.add_row(*words)
     output.print(table)
     busiest = max(figures.load, key=lambda site: figures.load[site])
     number = len(figures.groups)
@@ -140,7 +142,6 @@ def _print(graph: PropagationGraph, figures: GraphFigures) -> None:
         f"mean depth {depth:.2f}; mean extra sites {extra:.2f}; with one message to each group, "
         f"{busiest} has the highest load: {figures.load[busiest]} messages sent and received",
         soft_wrap=True,
-        markup=False,
     )
     for name, problem in figures.problems.items():
         output.print(f"{name}: {f'no, {problem}' if problem else 'yes'}", soft_wrap=True)
