@@ -1,4 +1,4 @@
-"""Where a controller may listen."""
+"""The address that a controller listens at."""
 
 import argparse
 from ipaddress import AddressValueError, IPv4Address
@@ -9,12 +9,12 @@ Address = Path | tuple[str, int]
 
 
 def address(text: str) -> Address:
-    """A Unix socket (`unix:PATH`), which only its owner can connect to, or a port of this machine, which every local user can."""
+    """Read `unix:PATH`, a socket that only its owner can connect to, or `127.0.0.1:PORT`, which is open to every local user."""
     return Path(text.removeprefix("unix:")) if text.startswith("unix:") else loopback(text)
 
 
 def loopback(text: str) -> tuple[str, int]:
-    """The address to listen at, which must not be reachable from other machines."""
+    """Read `127.0.0.1:PORT`. The address must not be reachable from other machines."""
     host, _, port = text.rpartition(":")
     try:
         address, number = IPv4Address(host), int(port)

@@ -1,7 +1,7 @@
-"""The Ryu application: what a switch reports goes to the pure functions, and what they decide goes to the switches.
+"""The Ryu application: it passes what switches report to pure functions, and sends the functions' decisions to the switches.
 
-At first every port counts as up, so a switch that connects gets its final flows at once; the ports that it reports as down are
-the first news.
+At the start every port counts as up, so a switch usually gets its final flows as soon as it connects. If it reports ports that are down,
+routes change for the first time.
 """
 
 import time
@@ -27,11 +27,11 @@ Handler = TypeVar("Handler", bound=Callable[..., None])
 
 
 class SwitchError(Exception):
-    """A switch said or is something that it should not."""
+    """A switch that is not of the network, or that refused a message."""
 
 
 def on(event: Any, *states: str) -> Callable[[Handler], Handler]:
-    """Mark the handler of an event that switches in one of these states cause."""
+    """Decorate the handler of an event from switches in one of these states."""
     mark: Callable[[Handler], Handler] = set_ev_cls(event, list(states))
     return mark
 
@@ -66,7 +66,7 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
 
     @on(ofp_event.EventOFPStateChange, DEAD_DISPATCHER)
     def disconnected(self, event: Any) -> None:
-        """A connection ended, perhaps before it was known which switch it was."""
+        """A connection ended, perhaps before its switch was identified."""
         switch = self._switches.get(event.datapath.id, "")
         if self._datapaths.get(switch) is event.datapath:
             del self._datapaths[switch]
@@ -84,12 +84,12 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
 
     @on(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def barrier_answered(self, event: Any) -> None:
-        """A switch has done all that was asked before this barrier."""
+        """A switch has carried out every message that was sent before this barrier."""
         self._barriers.answered(Barrier(self._switches[event.msg.datapath.id], event.msg.xid))
 
     @on(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def packet_arrived(self, event: Any) -> None:
-        """A host asks for the Ethernet address of another: answer it, out of the port where it asked."""
+        """A host asks for the Ethernet address of another host: send the answer out of the port where the request arrived."""
         datapath, request = event.msg.datapath, openflow.arp_request(event.msg.data)
         mac = request and arp_reply(self._network, request.asker, request.target)
         if request and mac:
@@ -97,17 +97,17 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
 
     @on(ofp_event.EventOFPErrorMsg, HANDSHAKE_DISPATCHER, CONFIG_DISPATCHER, MAIN_DISPATCHER)
     def refused(self, event: Any) -> None:
-        """A switch did not do what it was asked: no measurement on this network means anything now."""
+        """A switch refused a message, so its flows may be wrong and no measurement on this network is valid."""
         datapath = event.msg.datapath
         raise SwitchError(f"switch {self._switches.get(datapath.id)}: {openflow.describe_error(datapath, event.msg)}")
 
     def regroup(self, groups: Groups) -> None:
-        """Groups have changed: grow and prune their trees."""
+        """Install the trees of new groups and of groups whose members have changed."""
         self._groups = groups
         self._recompute(time.time(), cause="groups_changed")
 
     def _newcomer(self, datapath: Any) -> str:
-        """The name of a switch that connects, which must be one of the network that is not connected already."""
+        """The name of a switch that connects. It must belong to the network and not be connected already."""
         switch = self._switches.get(datapath.id)
         if switch is None:
             raise SwitchError(
@@ -130,7 +130,7 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
         self._barriers.after([barrier], ready)
 
     def _reroute(self, cause: str, switch: str, states: dict[Port, bool], since: float) -> None:
-        """Note the ports of a switch that went down or came up, and send the switches what changes by it."""
+        """Record the ports of a switch that went down or came up, and send all switches the flows that change."""
         news = {port: up for port, up in states.items() if up != (port in self._up)}
         if not news:
             return
@@ -140,23 +140,23 @@ class Routing(RyuApp):  # type: ignore[misc] # Ryu has no types
         self._recompute(since, cause=cause, switch=switch, ports=[port.number for port in news])
 
     def _recompute(self, since: float, **about: object) -> None:
+        """Compute the routes again and send the switches what changed; `about` is for the log."""
         before, self._routes = self._routes, routes(self._network, self._up, self._routes, self._groups)
         self._send(changes(before, self._routes), since, **about)
 
     def _send(self, todo: Changes, since: float, **about: object) -> None:
         """Send every connected switch its share of the changes."""
         shares = {switch: share for switch, share in todo.by_switch().items() if switch in self._datapaths}
-        barriers = [Barrier(switch, self._update(switch, share)) for switch, share in shares.items()]
+        barriers = []
+        for switch, share in shares.items():
+            datapath = self._datapaths[switch]
+            barriers.append(Barrier(switch, openflow.send(datapath, openflow.update(datapath, share))))
         changed = sum(len(share.add) + len(share.delete) for share in shares.values())
 
         def done() -> None:
             self._log.write("rerouted", **about, flows_changed=changed, switches=len(shares), took_ms=_ms_since(since))
 
         self._barriers.after(barriers, done)
-
-    def _update(self, switch: str, share: Changes) -> int:
-        datapath = self._datapaths[switch]
-        return openflow.send(datapath, openflow.update(datapath, share))
 
 
 def _ms_since(then: float) -> float:

@@ -1,11 +1,11 @@
-"""Makes eventlet fit for Ryu 4.34; imported before any part of Ryu."""
+"""Prepares eventlet for Ryu 4.34. Import this module before any part of Ryu."""
 
 import warnings
 
-# Ryu runs on eventlet and on nothing else, so there is no advice to take from its warning that it is deprecated.
+# Ryu runs on eventlet only, so the warning that eventlet is deprecated is of no use.
 warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
 
 import eventlet.wsgi  # noqa: E402 - the filter has to come first
 
-# Ryu imports this name for its web server, which is not used here; newer versions of eventlet dropped it.
+# Ryu imports this name for its web server, which Castbed does not use; newer versions of eventlet do not have the name.
 eventlet.wsgi.ALREADY_HANDLED = b""

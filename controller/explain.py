@@ -1,4 +1,4 @@
-"""The controller's decisions as text, for people: what each switch does, and the path between each two hosts."""
+"""The controller's decisions as text: the flows of each switch, and the path between every two hosts."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from topologies.paths import path
 
 
 class Row(NamedTuple):
-    """What a switch does with packets for one host."""
+    """Where a switch sends the packets for one host, and whether it marks them."""
 
     switch: str
     destination: str

@@ -1,7 +1,7 @@
-"""Decisions as OpenFlow 1.3 messages. `datapath` is Ryu's handle of a connected switch, which makes the messages of its version.
+"""Decisions as OpenFlow 1.3 messages. `datapath` is Ryu's object for a connected switch; it has the message classes of its version.
 
-A switch has three kinds of flows, best first: ARP requests go to the controller, IPv4 packets for a host or a group go out of ports,
-marked where a port is on an expensive link, and everything else is dropped.
+A switch has three kinds of flows, by falling priority: ARP requests go to the controller; IPv4 packets for a host or a group go out of
+ports, with a mark where the port is on an expensive link; everything else is dropped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from ryu.lib.packet import arp, ethernet, packet
 from controller.routes import Changes, Flow
 from hostagent.contract.wire import COST_DSCP
 
-# Tells our flows from those that a user adds by hand, which are left alone.
+# Marks the controller's flows; flows that a user adds by hand are left alone.
 COOKIE = 0xCB17
 WHOLE_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 ARP_PRIORITY, ADDRESS_PRIORITY, DROP_PRIORITY = 2, 1, 0
@@ -28,7 +28,7 @@ class ArpRequest(NamedTuple):
 
 
 def send(datapath: Any, messages: Iterable[Any]) -> int:
-    """Send messages and a barrier after them as one write, many times faster than one by one; return the barrier's number."""
+    """Send messages and a barrier in one write, which is many times faster than single ones. Returns the transaction of the barrier."""
     barrier = datapath.ofproto_parser.OFPBarrierRequest(datapath)
     batch = (*messages, barrier)
     for message in batch:
@@ -39,7 +39,7 @@ def send(datapath: Any, messages: Iterable[Any]) -> int:
 
 
 def install(datapath: Any, flows: Iterable[Flow]) -> list[Any]:
-    """Bring a switch in an unknown state to exactly these flows."""
+    """Messages that give a switch in any state exactly these flows."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
     to_controller = parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, ofproto.OFPCML_NO_BUFFER)
     requests = parser.OFPMatch(eth_type=ethernet.ether.ETH_TYPE_ARP, arp_op=arp.ARP_REQUEST)
@@ -52,7 +52,7 @@ def install(datapath: Any, flows: Iterable[Flow]) -> list[Any]:
 
 
 def update(datapath: Any, changes: Changes) -> list[Any]:
-    """Carry out changes, all of this switch."""
+    """Messages for changes, all of which are for this switch."""
     return [
         *(_add_flow(datapath, flow) for flow in changes.add),
         *(_delete_flow(datapath, flow) for flow in changes.delete),
@@ -60,13 +60,13 @@ def update(datapath: Any, changes: Changes) -> list[Any]:
 
 
 def is_up(datapath: Any, port: Any) -> bool:
-    """Whether a port can carry packets: its link has a carrier and nobody took it down."""
+    """Whether a port can carry packets: its link has a carrier and the port is not administratively down."""
     ofproto = datapath.ofproto
     return not (port.state & ofproto.OFPPS_LINK_DOWN or port.config & ofproto.OFPPC_PORT_DOWN)
 
 
 def arp_request(frame: bytes) -> ArpRequest | None:
-    """The request in a frame, or None when it is not a well-formed one."""
+    """The ARP request in a frame; None if the frame is no well-formed one."""
     request = packet.Packet(frame).get_protocol(arp.arp)
     if request is None or request.opcode != arp.ARP_REQUEST:
         return None
@@ -74,7 +74,7 @@ def arp_request(frame: bytes) -> ArpRequest | None:
 
 
 def arp_answer(datapath: Any, port: int, request: ArpRequest, mac: str) -> Any:
-    """The message that has the switch send an ARP reply out of one port."""
+    """The message by which a switch sends an ARP reply out of one port."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
     frame = packet.Packet()
     frame.add_protocol(ethernet.ethernet(dst=request.asker_mac, src=mac, ethertype=ethernet.ether.ETH_TYPE_ARP))
@@ -98,9 +98,9 @@ def _match(datapath: Any, flow: Flow) -> Any:
 
 
 def _add_flow(datapath: Any, flow: Flow) -> Any:
-    """Add a flow, or replace the one that the switch has for this address.
+    """Add a flow, or replace the flow that the switch has for this address.
 
-    The actions are done in their order, so the copies for cheap ports leave before the packet is marked.
+    A switch applies actions in order, so the copies for cheap ports leave before the packet is marked.
     """
     parser = datapath.ofproto_parser
     mark = [parser.OFPActionSetField(ip_dscp=COST_DSCP)] if flow.expensive else []

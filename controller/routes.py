@@ -1,11 +1,11 @@
-"""Where every switch sends a packet for every host and every group, as plain data, worked out before the first packet is sent.
+"""Routes as plain data: where every switch sends packets for every host and every group, computed before the first packet is sent.
 
 A path has the fewest expensive links, then the fewest hops; ties go to the switch listed first (`topologies.paths`, which has the trees
-of groups as well). A flow marks the copies that leave on expensive links. What has no flow is dropped: nothing is ever flooded, so a link
-carries what the hosts sent over it and no more.
+of groups as well). A flow marks the copies that leave on expensive links. A packet without a flow is dropped. Nothing is ever flooded, so
+a link carries what the hosts sent over it and no more.
 
-`Routes` keeps one tree for each switch that has hosts, not one flow for each switch and host: the flows are spelled out when
-asked for, and `changes` spells out those that differ. Losing a link computes only the trees that used it.
+`Routes` keeps one tree for each switch that has hosts, not one flow for each switch and host. Flows are computed from the trees on demand,
+and `changes` computes only the flows that differ. When a link is lost, only the trees that used it are computed again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,20 +17,20 @@ from topologies.network import Network, group_address
 from topologies.paths import group_tree, next_hops
 
 Groups = Mapping[int, tuple[str, ...]]
-"""The members of every group, by its number."""
+"""The members of every group, by the number of the group."""
 
 
 class Port(NamedTuple):
-    """One port of a switch, by its OpenFlow number."""
+    """One port of a switch, with its OpenFlow number."""
 
     switch: str
     number: int
 
 
 class Flow(NamedTuple):
-    """What `switch` does with packets for an address: a copy out of each cheap port, then a marked copy out of each expensive port.
+    """How `switch` forwards packets for an address: a copy out of each cheap port, then a marked copy out of each expensive port.
 
-    A switch never sends a copy out of the port where the packet came in.
+    A switch never sends a copy out of the port where the packet arrived.
     """
 
     switch: str
@@ -40,13 +40,13 @@ class Flow(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Flows to add (in place of what the switch has for that address, if anything) and flows to delete."""
+    """Flows to add, which replace any flow of the switch for the same address, and flows to delete."""
 
     add: tuple[Flow, ...]
     delete: tuple[Flow, ...]
 
     def by_switch(self) -> dict[str, "Changes"]:
-        """The changes of each switch that has any."""
+        """The changes split by switch; switches without changes are left out."""
         shares: dict[str, tuple[list[Flow], list[Flow]]] = {}
         for kind, flows in enumerate(self):
             for flow in flows:
@@ -62,18 +62,18 @@ class Routes:
     usable: frozenset[str]
     """Names of the links whose ports are up."""
     trees: Mapping[str, Mapping[str, str]]
-    """For every switch that has hosts: the next hop towards it from each switch that can reach it."""
+    """For every switch that has hosts: the next hop towards that switch from each switch that can reach it."""
     group_trees: Mapping[int, Mapping[str, tuple[str, ...]]]
     """For every group, by its number: the neighbours to which each switch sends packets of the group."""
 
     @cached_property
     def reachable(self) -> frozenset[str]:
-        """The hosts whose own link is usable."""
+        """The hosts whose access link is usable."""
         network = self.network
         return frozenset(host for host in network.hosts if network.link(host, network.access_switch(host)).name in self.usable)
 
     def flow(self, switch: str, host: str) -> Flow | None:
-        """What a switch does with packets for a host; nothing when it has no path."""
+        """The flow of a switch for packets to a host; None if there is no path."""
         last = self.network.access_switch(host)
         neighbour = host if switch == last else self.trees[last].get(switch)
         if neighbour is None or host not in self.reachable:
@@ -81,7 +81,7 @@ class Routes:
         return self._flow(switch, self.network.addresses[host], (neighbour,))
 
     def group_flow(self, switch: str, group: int) -> Flow | None:
-        """What a switch does with packets for a group; nothing when no member can be reached."""
+        """The flow of a switch for packets to a group; None if the switch can reach no member."""
         neighbours = self.group_trees[group].get(switch)
         return self._flow(switch, group_address(group), neighbours) if neighbours else None
 
@@ -112,7 +112,7 @@ def every_port(network: Network) -> frozenset[Port]:
 
 
 def routes(network: Network, up: frozenset[Port], before: Routes | None = None, groups: Groups | None = None) -> Routes:
-    """The routes when these ports are up, for hosts and for groups. Routes computed before spare work and change nothing."""
+    """The routes for hosts and groups while these ports are up. Trees of `before` that are still right are not computed again."""
     usable = _usable_links(network, up)
     access_switches = dict.fromkeys(network.access_switch(host) for host in network.hosts)
     still_good = _still_good(before, usable) if before else {}
@@ -127,7 +127,7 @@ def routes(network: Network, up: frozenset[Port], before: Routes | None = None, 
 
 
 def changes(before: Routes, after: Routes) -> Changes:
-    """What turns the flows of `before` into those of `after`."""
+    """The changes that turn the flows of `before` into the flows of `after`."""
     add, delete = [], []
     for old, new in _differences(before, after):
         if new and new != old:
@@ -138,9 +138,9 @@ def changes(before: Routes, after: Routes) -> Changes:
 
 
 def arp_reply(network: Network, asker: str, target: str) -> str | None:
-    """The Ethernet address to tell a host with address `asker` that asks for `target`; None for no answer.
+    """The Ethernet address to answer a host with address `asker` that asks for `target`; None for no answer.
 
-    A host that asks for its own address wants to hear nothing: an answer would mean that somebody else has it.
+    A host that asks for its own address gets no answer: an answer would mean that another host has the address too.
     """
     if asker == target:
         return None
@@ -148,7 +148,7 @@ def arp_reply(network: Network, asker: str, target: str) -> str | None:
 
 
 def _usable_links(network: Network, up: frozenset[Port]) -> frozenset[str]:
-    """Names of the links whose ports are up at both ends; a host's end always counts as up."""
+    """Names of the links whose ports are up at both ends; the end at a host always counts as up."""
     down = {
         network.neighbours[switch][neighbour].name
         for switch, ports in network.ports.items()
@@ -159,7 +159,7 @@ def _usable_links(network: Network, up: frozenset[Port]) -> frozenset[str]:
 
 
 def _still_good(before: Routes, usable: frozenset[str]) -> Mapping[str, Mapping[str, str]]:
-    """The trees that stay the shortest ones: all that crossed no lost link, unless a link was gained, which may shorten any."""
+    """The trees that are still right: those without a lost link. If a link was gained, none: it may shorten paths in any tree."""
     if not usable <= before.usable:
         return {}
     gone = before.usable - usable
@@ -172,7 +172,7 @@ def _still_good(before: Routes, usable: frozenset[str]) -> Mapping[str, Mapping[
 
 
 def _differences(before: Routes, after: Routes) -> Iterator[tuple[Flow | None, Flow | None]]:
-    """Old and new flows that may differ: where a tree does, and everywhere for a host that came or went."""
+    """Pairs of old and new flows that may differ: where a tree differs, and at every switch for a host that came or went."""
     switches = after.network.switches
     moved = {
         last: [switch for switch in switches if tree.get(switch) != before.trees[last].get(switch)]

@@ -1,8 +1,8 @@
 """Runs the application in this process until a signal or an error ends it.
 
-Ryu catches whatever is raised in a handler or a connection, logs it as an error and carries on, with flows that may be wrong.
-Here an error in the log ends the process. `os._exit` ends it for certain: the same handlers of Ryu would catch a `SystemExit`.
-Nothing is lost by it, since each line of the log is flushed and switches keep their flows.
+Ryu catches every exception of a handler or a connection, logs it as an error and goes on, with flows that may be wrong. Here an error in
+Ryu's log ends the process. It ends by `os._exit`, since Ryu would catch a `SystemExit` as well. Nothing is lost by that: each line of the
+controller's log is flushed, and switches keep their flows.
 """
 
 import logging
@@ -32,7 +32,7 @@ from controller.routes import Groups
 from runfiles.format import FORMAT
 from topologies.network import Network
 
-# Room for the switches of a large network that connect at the same moment.
+# The backlog of the listener: all switches of a large network may connect at the same moment.
 MOST_WAITING_CONNECTIONS = 1024
 
 
@@ -44,7 +44,7 @@ class EndOnError(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> NoReturn:
-        """Tell the log and standard error, and end."""
+        """Write the reason to the log and to standard error, and end the process."""
         error = sys.exc_info()[1]
         reason = str(error) if error else record.getMessage()
         self._log.write("failed", reason=reason)
@@ -55,7 +55,7 @@ class EndOnError(logging.Handler):
 
 
 def run(network: Network, address: Address, log: Log, read_groups: Callable[[], Groups] = dict) -> NoReturn:
-    """Control the switches that connect to this address, for ever; port 0 stands for any free one. SIGHUP has groups read again."""
+    """Control the switches that connect to this address, for ever. Port 0 is any free port. On SIGHUP, groups are read again."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     logging.getLogger().addHandler(EndOnError(log))
@@ -71,18 +71,18 @@ def run(network: Network, address: Address, log: Log, read_groups: Callable[[], 
     while True:
         connection, peer = listener.accept()
         if isinstance(address, Path):
-            # Ryu sets an option of TCP on every connection, which other sockets refuse.
+            # Ryu sets a TCP option on every connection, which a Unix socket refuses.
             connection.setsockopt = lambda *_: None
         hub.spawn(datapath_connection_factory, connection, peer)
 
 
 def _listen_at_port(address: tuple[str, int]) -> Any:
-    """By default eventlet shares the port with other listeners, and two controllers would get half of the switches each."""
+    """Listen at a port alone. By default eventlet shares a port, and two controllers would each get half of the switches."""
     return eventlet.listen(address, backlog=MOST_WAITING_CONNECTIONS, reuse_port=False)
 
 
 def _listen_at_path(path: Path) -> Any:
-    """Listen where only this user, and root, can connect. A controller that was killed may have left its socket there."""
+    """Listen at a socket that only this user and root can connect to. A controller that was killed may have left a socket there."""
     path.unlink(missing_ok=True)
     others = os.umask(0o177)
     try:
@@ -92,7 +92,7 @@ def _listen_at_path(path: Path) -> Any:
 
 
 def _start_applications(network: Network, groups: Groups, log: Log) -> Routing:
-    """Start Ryu's part that speaks OpenFlow, without its own listener (which cannot tell the port it got), and our application."""
+    """Start our application and Ryu's OpenFlow handler, without Ryu's own listener, which cannot tell which free port it got."""
     manager = AppManager.get_instance()
     routing: Routing = manager.instantiate(Routing, network, groups, log)
     for application in (manager.instantiate(OFPHandler), routing):

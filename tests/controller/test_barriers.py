@@ -1,4 +1,4 @@
-"""Work that spans switches ends with the last answer."""
+"""An action follows the last answer of its group of barriers."""
 
 import pytest
 
