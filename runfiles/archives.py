@@ -1,8 +1,7 @@
-"""Runs as one file to hand on: a zip archive, which every system opens, with one folder in it.
+"""Runs as one file to hand on: a zip archive with one folder in it.
 
-The same runs give the same archive, byte by byte: names are sorted, and it says neither when nor by whom it was packed. An archive comes
-from anywhere, so nothing in it is believed: before a byte is written, every name must be one that a run has, and the whole of a size that
-a run can have.
+The same runs give the same archive, byte by byte: names are sorted, and the archive records neither a time nor a user. An archive may come
+from anybody, so it is checked before a byte is written: every name must be a name that a run has, and the sizes must be possible for runs.
 """
 
 import re
@@ -26,32 +25,32 @@ SUFFIX = ".zip"
 MOST_FILES = 1_000_000
 MOST_BYTES = 1 << 40
 LARGEST_RATIO = 100
-"""Event logs, which shrink most, were seen to shrink 15 times."""
+"""The largest ratio of unpacked to packed size. Event logs, which compress best, reached 15."""
 LONGEST_NAME = 1000
 LIMITS = (
     f"an archive holds at most {MOST_FILES:,} files and {MOST_BYTES >> 30:,} GiB, at most {LARGEST_RATIO} times its own size, "
     f"under names of at most {LONGEST_NAME:,} characters"
 )
-"""What `pack` keeps to and `unpack` insists on."""
+"""The limits that `pack` obeys and `unpack` checks."""
 _BLOCK = 1 << 20
 _COMMENT = b"castbed runs, format %d" % FORMAT
-# What the standard library raises for archives that are damaged, or of kinds that it does not know.
+# The exceptions of the standard library for archives that are damaged or of an unknown kind.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, ArithmeticError)
 
 
 class Progress(Protocol):
-    """Is told how far it is."""
+    """Shows progress."""
 
     def __call__(self, stage: str, detail: str = "") -> None:
-        """A stage, and how much of it is done."""
+        """Show the stage, and how much of it is done."""
 
 
 def pack(place: Path, archive: Path, show: Progress) -> list[str]:
-    """Pack a run, or a directory of runs; returns which files were left out, as they belong to no run. Hidden ones are not worth a word."""
+    """Pack a run, or a directory of runs. Returns the files that were left out because they belong to no run, except hidden files."""
     if archive.suffix != SUFFIX:
         raise ResultsError(f"cannot write {archive}: the name of an archive must end in {SUFFIX}")
     if not _is_safe(PurePosixPath(place.name)):
-        raise ResultsError(f"cannot pack {place}: give it a name without a dot in front and without a \\ first")
+        raise ResultsError(f"cannot pack {place}: rename it first, so that its name neither starts with a dot nor has a \\")
     if archive.exists():
         raise ResultsError(f"{archive} exists already: choose another name with --out, or remove it")
     found = _files(place)
@@ -77,7 +76,7 @@ def _files(place: Path) -> dict[PurePosixPath, Path]:
 
 
 def _belongs(name: PurePosixPath, runs: Collection[PurePosixPath]) -> bool:
-    """Whether a file of this name is one that a run leaves, or the comparison of several."""
+    """Whether a file of this name belongs to a run, or to the comparison of several runs."""
     if not name.parts or not _is_safe(name):
         return False
     run = next((folder for folder in name.parents if folder in runs), None)
@@ -85,12 +84,12 @@ def _belongs(name: PurePosixPath, runs: Collection[PurePosixPath]) -> bool:
 
 
 def _is_safe(name: PurePosixPath) -> bool:
-    """Whether a name leads nowhere else, on any system, and is not hidden."""
+    """Whether a name stays inside its directory, on any system, and is not hidden."""
     return not (name.is_absolute() or "\\" in str(name) or any(part.startswith(".") for part in name.parts))
 
 
 def _add(packed: zipfile.ZipFile, path: Path, name: str) -> None:
-    # Without a time it is the first that the format knows.
+    # Without a time given, the entry has the earliest time of the format.
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system = 3  # Unix, whose permissions follow
@@ -101,7 +100,7 @@ def _add(packed: zipfile.ZipFile, path: Path, name: str) -> None:
 
 
 def unpack(archive: Path, show: Progress) -> Path:
-    """Unpack an archive into a directory of its name beside it, which is returned. If the same runs lie there already, it is left alone."""
+    """Unpack an archive into a directory of its name beside it. A directory that has the same runs already is not changed."""
     place = archive.with_suffix("")
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -120,7 +119,7 @@ def unpack(archive: Path, show: Progress) -> Path:
                         shutil.copyfileobj(source, target, _BLOCK)
                 half_done.rename(place)
     except _UNREADABLE as error:
-        raise ResultsError(f"{archive} is not an archive of runs, or a damaged one: {error}") from error
+        raise ResultsError(f"{archive} is not an archive of runs, or is damaged: {error}") from error
     return place
 
 
@@ -130,21 +129,21 @@ def _format_of(packed: zipfile.ZipFile) -> int:
 
 
 def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    """What is in an archive, by the names that it has in its folder; an archive that `pack` cannot have made is refused."""
+    """The entries of an archive by their names inside its folder. An archive that `pack` cannot have made is refused."""
     entries = [(PurePosixPath(entry.filename), entry) for entry in packed.infolist() if not entry.is_dir()]
     if len(entries) > MOST_FILES or any(len(entry.filename) > LONGEST_NAME for _, entry in entries):
-        raise ResultsError(f"{archive} is nothing that ./castbed export makes: {LIMITS}; nothing was unpacked")
+        raise ResultsError(f"{archive} was not made by ./castbed export: {LIMITS}; nothing was unpacked")
     inside = {PurePosixPath(*name.parts[1:]): entry for name, entry in entries}
     runs = {name.parent for name in inside if name.name == "run.json"}
     if not runs:
         raise ResultsError(f"{archive} holds no run: give an archive that ./castbed export made")
     for name, entry in entries:
         if not _is_safe(name) or not _belongs(PurePosixPath(*name.parts[1:]), runs):
-            raise ResultsError(f"{archive} holds {entry.filename!r}, which is no file of a run: nothing was unpacked")
+            raise ResultsError(f"{archive} holds {entry.filename!r}, which is not a file of a run: nothing was unpacked")
         if stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG}:
             raise ResultsError(f"{archive} holds {entry.filename!r} as a link or a device: nothing was unpacked")
         if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise ResultsError(f"{archive} is packed in a way that ./castbed export does not use: nothing was unpacked")
+            raise ResultsError(f"{archive} uses a compression that ./castbed export does not use: nothing was unpacked")
     folders = {folder for name in inside for folder in name.parents}
     if len(inside) < len(entries) or len({name.parts[0] for name, _ in entries}) > 1 or not folders.isdisjoint(inside):
         raise ResultsError(f"{archive} does not hold each file once, in one folder: nothing was unpacked")
@@ -153,13 +152,13 @@ def _entries(packed: zipfile.ZipFile, archive: Path) -> Iterator[tuple[PurePosix
 
 
 def _check_size(size: int, archive: Path) -> None:
-    """Refuse what no run can be, and what the disk cannot hold. No more is unpacked of a file than the archive says it has."""
+    """Refuse a size that runs cannot have or the disk cannot hold. Of each entry, no more is unpacked than the size that it states."""
     if size > min(MOST_BYTES, LARGEST_RATIO * archive.stat().st_size):
         raise ResultsError(
-            f"{archive} says that it holds {_megabytes(size)}, which no run of its size does: {LIMITS}; nothing was unpacked"
+            f"{archive} states that it holds {_megabytes(size)}, which is too much: {LIMITS}; nothing was unpacked"
         )
     if size > (free := shutil.disk_usage(archive.parent).free):
-        raise ResultsError(f"{archive} holds {_megabytes(size)}, and there is room for {_megabytes(free)}: free some space")
+        raise ResultsError(f"{archive} holds {_megabytes(size)}, and the disk has room for {_megabytes(free)}: free some space")
 
 
 def _megabytes(size: int) -> str:
@@ -167,14 +166,14 @@ def _megabytes(size: int) -> str:
 
 
 def _must_hold(place: Path, entries: dict[PurePosixPath, zipfile.ZipInfo], archive: Path) -> None:
-    """Refuse a directory in which lies something else; what the analysis makes may differ."""
+    """Refuse a directory that does not have the archive's runs. Files that the analysis writes may differ."""
     here = _files(place) if place.is_dir() else {}
     runs = {name.parent for name in here if name.name == "run.json"}
     recorded = {name for name in here if _belongs(name, runs) and ANALYSED.isdisjoint(name.parts)}
     if recorded != {name for name in entries if ANALYSED.isdisjoint(name.parts)} or any(
         here[name].stat().st_size != entries[name].file_size or _checksum(here[name]) != entries[name].CRC for name in recorded
     ):
-        raise ResultsError(f"{place} exists already, and is not what {archive} holds: move one of them elsewhere")
+        raise ResultsError(f"{place} exists already and differs from {archive}: move one of the two elsewhere")
 
 
 def _checksum(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""JSON that may come from anywhere: what is nested too deep is an error like any other mistake in it."""
+"""Decodes JSON that may come from anybody. Too deep a nesting is an error like any other mistake in the text."""
 
 import re
 from collections.abc import Callable
@@ -8,20 +8,20 @@ import msgspec
 
 T = TypeVar("T")
 MOST_NESTED: Final = 50
-"""Lists and objects inside each other; a run writes no more than ten."""
+"""The deepest nesting of lists and objects that is accepted; a run writes at most ten levels."""
 _TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The value of type `kind` that is in a JSON text, or a `msgspec.MsgspecError`."""
+    """Decode a JSON text as a value of type `kind`, or raise a `msgspec.MsgspecError`."""
     return checked(msgspec.json.Decoder(kind).decode)(data)
 
 
 def checked(decoder: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """A decoder that refuses what is nested too deep before it decodes anything: a value that deep breaks whoever goes through it."""
+    """A decoder that refuses a text that is nested too deep before decoding it: recursive code would fail on such a value."""
 
     def decode_if_shallow(data: bytes) -> T:
-        # Most texts have few brackets, and need no closer look.
+        # Most texts have few brackets, so their depth need not be measured.
         if data.count(b"[") + data.count(b"{") > MOST_NESTED and _depth(data) > MOST_NESTED:
             raise msgspec.DecodeError(f"it has lists or objects nested more than {MOST_NESTED} deep")
         return decoder(data)
@@ -30,7 +30,7 @@ def checked(decoder: Callable[[bytes], T]) -> Callable[[bytes], T]:
 
 
 def _depth(data: bytes) -> int:
-    """How many brackets are open at most. Those inside of texts do not count."""
+    """The largest number of brackets that are open at once. Brackets inside strings do not count."""
     depth = deepest = 0
     for found in _TEXT_OR_BRACKET.finditer(data):
         first: Any = found[0][:1]

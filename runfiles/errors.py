@@ -1,5 +1,5 @@
-"""What the analysis raises for its users."""
+"""The error about runs and their files that users see."""
 
 
 class ResultsError(Exception):
-    """The analysis cannot be done; the message says why and what to do."""
+    """A file or run cannot be read, analysed or packed; the message says why and what to do."""

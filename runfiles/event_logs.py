@@ -1,6 +1,6 @@
-"""The event logs of a run: what was read before a damaged line is kept, and the damage is a sentence.
+"""Reads the event logs of a run. A damaged line ends the log: the lines before it are kept, and a sentence tells of the damage.
 
-A commit that a killed agent did not finish is no damage: nothing of it ever left the host, and it is not read
+A commit that a killed agent did not finish is not damage: nothing of it ever left the host, and it is not read
 (`hostagent.contract.events`).
 """
 
@@ -19,14 +19,14 @@ KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", 
 
 
 class EventLog(NamedTuple):
-    """The events of one host that a history is made of, each with its line in the log, and what is wrong with the log, if anything."""
+    """The events of one host that a history is made of, each with its line number in the log, and the problem of a damaged log."""
 
     events: list[tuple[int, Event]]
     problem: str = ""
 
 
 def read_log(host: str, path: Path) -> EventLog:
-    """Read the event log of a host as far as it goes."""
+    """Read the event log of a host up to its end or to the first damaged line."""
     decode = checked(msgspec.json.Decoder(Event).decode)
     events: list[tuple[int, Event]] = []
     number = 0
@@ -72,6 +72,6 @@ _DETAILS: Final[dict[str, type[Any]]] = {
 
 
 def _checked(event: Event) -> Event:
-    """Refuse details that a history cannot be made of."""
+    """The event, if its details are of the types that a history needs."""
     msgspec.convert(event.details, _DETAILS.get(event.event, _Details))
     return event

@@ -1,9 +1,9 @@
-"""The result directory of a run: what each file is called and what is in it.
+"""The result directory of a run: the name and the contents of each file.
 
-Both engines write it through these types and the analysis reads it through them, so there is one description of a run.
+Both engines write the files through these types and the analysis reads them through the same types, so there is one description of a run.
 
     run.json            Run
-    scenario.json       what was asked, in the format of scenarios.scenario
+    scenario.json       what was to be run, in the format of scenarios.scenario
     network.json        the network as built, in the format of topologies.files
     faults.jsonl        one Fault a line
     controller.jsonl    the controller's own log
@@ -11,8 +11,8 @@ Both engines write it through these types and the analysis reads it through them
     events/HOST.jsonl   one Event a line
     captures/*.pcap     named in Run.captures
 
-Every file says which format it is of: JSON by the field `format`, a line of faults.jsonl too, the controller's log by its first line,
-Parquet by the schema's metadata, an archive by its comment. What has no place for it, event logs and captures, is covered by run.json.
+Every file states the version of its format: a JSON file and each line of faults.jsonl in the field `format`, the controller's log in its
+first line, Parquet in the metadata of the schema, an archive in its comment. For event logs and captures, the version in run.json counts.
 """
 
 from pathlib import Path
@@ -24,15 +24,15 @@ from hostagent.contract.events import Event, Nanoseconds
 from hostagent.contract.promises import Promise
 
 FORMAT = 2
-"""The format of the files that are written. Files that say none are of format 1: they are the same, but for `counters.json`, whose hosts
-were not in an object of their own, and `claims.json`, which was a list."""
+"""The format version of the files that are written. A file without a version is of format 1, which differs in two files: `counters.json`
+had the hosts at the top level, and `claims.json` was a list."""
 PARQUET_METADATA = {"castbed_format": str(FORMAT)}
 
 CROSSINGS = "crossings.parquet"
-"""Where the simulator, which has no captures, puts every packet on every link: the columns of the packets table."""
+"""The simulator's file in place of captures: every packet on every link, with the columns of the packets table."""
 
 ANALYSED = frozenset(("tables", "summary.json", "plots", "claims.json", "report.html"))
-"""What the analysis makes, and can make again."""
+"""The files that the analysis writes, and can write again."""
 RUN_FILES = frozenset(
     (
         *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json"),
@@ -41,11 +41,11 @@ RUN_FILES = frozenset(
 )
 """Every file and folder of a run."""
 BESIDE_RUNS = frozenset(("plots", "claims.json", "report.html"))
-"""What lies beside the directories of several runs."""
+"""The files beside the directories of several runs."""
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""How many there were of something: a number that is exact also as a float."""
+"""A count; it is small enough to be exact as a float."""
 
 
 class CaptureRecord(msgspec.Struct, frozen=True):
@@ -60,15 +60,15 @@ class CaptureRecord(msgspec.Struct, frozen=True):
     target: str
     both_ways: bool
     captured: Count | None
-    """What tcpdump says it took; nothing if it was killed."""
+    """The packets that tcpdump reports as captured; None if it was killed."""
     dropped: Count
 
 
 class LinkDrops(msgspec.Struct, frozen=True):
-    """Packets that were dropped at the end of a link that is at `source`, by cause; and those that were made there.
+    """Counts of packets that were dropped at the `source` end of a link, by cause, and of duplicates that were made there.
 
-    `loss`, `queue` and `duplicated` are for packets to `target`. `overrun` is for packets from there: `source` is a switch that did not
-    take them fast enough.
+    `loss`, `queue` and `duplicated` count packets to `target`. `overrun` counts packets from `target`, which the switch `source` did not
+    read fast enough.
     """
 
     source: str
@@ -80,12 +80,12 @@ class LinkDrops(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was run and on what."""
+    """What was run, on which engine, and how."""
 
     run: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
     scenario: str
     label: str = ""
-    """What tells this run from the others of its scenario."""
+    """The name of this run among the runs of its scenario."""
     protocol: str
     engine: str
     seed: int
@@ -94,8 +94,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     promise: Promise
     """What the protocol promises with these parameters among these hosts."""
     pack_ms: float | None = None
-    """How messages to the same host shared datagrams, in the words of `hostagent.runtime.packing`; runs before there was packing do not
-    say."""
+    """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
     udp_port: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
     started_ns: Nanoseconds
     ended_ns: Nanoseconds
@@ -105,14 +104,14 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     captures: tuple[CaptureRecord, ...]
     link_drops: tuple[LinkDrops, ...]
     problems: tuple[str, ...] = ()
-    """What went wrong while running; any problem makes the verdict unknown."""
+    """What went wrong during the run, in sentences; any problem makes the verdict unknown."""
 
 
 class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One injected fault: when it was asked for, when it was in force, and on what.
+    """One injected fault: its target, when it was requested, and when it was in force.
 
-    `fault` is a word of the vocabulary in `scenarios.faults`, `target` the link, switch or host; `details` has its other fields.
-    `observed` is what the machine showed afterwards, where there is something to see.
+    `fault` is a name of a fault in `scenarios.faults`, `target` the link, switch or host; `details` has the other fields of the fault.
+    `observed` is what the machine showed afterwards, for faults that can be observed.
     """
 
     fault: str
@@ -124,32 +123,32 @@ class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Counters = dict[str, dict[str, Count]]
-"""For every host, its counters of `hostagent.runtime.counters.NAMES`, and beside them what the kernel refused on the agent's behalf:
-`overflowed` (the socket's buffer was full) and `unreachable` (nobody listened)."""
+"""For every host, the counters of `hostagent.runtime.counters.NAMES` and two that the kernel keeps: `overflowed` (datagrams that found the
+agent's socket buffer full) and `unreachable` (datagrams to a port without a listener)."""
 
 __all__ = ["CaptureRecord", "Counters", "Event", "FaultRecord", "LinkDrops", "RunRecord"]
 
 
 class CountersFile(msgspec.Struct, frozen=True):
-    """What is in `counters.json`."""
+    """The contents of `counters.json`."""
 
     hosts: Counters
 
 
 def encoded(value: object) -> bytes:
-    """A JSON object of a run's file, on one line, which says its format first."""
+    """A value as a JSON object on one line, with its format version as the first field."""
     data = msgspec.json.encode(value)
     assert data.startswith(b"{"), "the format is a field of an object"
     return b'{"format":%d%s' % (FORMAT, data[1:] if data == b"{}" else b"," + data[1:])
 
 
 def write(path: Path, value: object) -> None:
-    """Write a file of a run that is one JSON object."""
+    """Write a file of a run as one JSON object."""
     write_whole(path, msgspec.json.format(encoded(value), indent=2) + b"\n")
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that readers see when it is whole, or not at all."""
+    """Write a file so that readers see all of it or none of it."""
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_bytes(data)
     unfinished.replace(path)

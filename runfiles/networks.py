@@ -1,4 +1,4 @@
-"""`network.json` of a run: a network as `topologies.files` writes it, and the format of the run's files."""
+"""`network.json` of a run: a network as `topologies.files` writes it, with the format version of the run's files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables of a run as Parquet, which say in their metadata of which format they are."""
+"""Tables of a run as Parquet files, which have their format version in their metadata."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def check_format(schema: pa.Schema, path: Path) -> None:
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """Read a table."""
+    """Read a table, unless it is of a newer format."""
     table = pq.read_table(path)
     check_format(table.schema, path)
     return table

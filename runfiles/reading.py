@@ -1,4 +1,4 @@
-"""What the analysis knows of a run before it opens a capture: the run record, the network, the counters and the faults."""
+"""Reads the small files of a run: the run record, the network, the counters and the faults."""
 
 import os
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RunInput:
-    """One run directory, its small files read and validated."""
+    """One run directory, with its small files read and validated."""
 
     directory: Path
     run: RunRecord
@@ -30,15 +30,15 @@ class RunInput:
 
 
 def runs_in(places: Iterable[Path]) -> list[Path]:
-    """The runs that a user means: run directories, or directories that hold some. What a command drew beside them is passed over.
+    """The runs in these places: run directories, or directories that contain some. A folder `plots` beside runs is ignored.
 
-    A run that is named twice is one run, and one that a sweep has not finished is none.
+    A run that is named twice appears once; a run that a sweep has not finished does not appear.
     """
     found: dict[Path, Path] = {}
     for place in places:
         inside = [place] if (place / "run.json").exists() else sorted(record.parent for record in place.rglob("[!.]*/run.json"))
         if not inside and place.name != "plots":
-            raise ResultsError(f"{place} is not a finished run, and holds none: give the directory of a run, or of several")
+            raise ResultsError(f"{place} is not a finished run and contains none: give the directory of a run, or of several")
         for run in inside:
             found.setdefault(run.resolve(), run)
     return list(found.values())
@@ -62,16 +62,17 @@ def load(directory: Path) -> RunInput:
 
 
 def _refuse_links_that_lead_out(directory: Path) -> None:
-    """Refuse a run in which a link leads to a file that is not of the run: whoever made the run could have any file read."""
+    """Refuse a run with a symbolic link that leads out of it: the author of the run could make Castbed read any file."""
     home = directory.resolve()
     for folder, folders, files in os.walk(home):
         for path in (Path(folder, name) for name in (*folders, *files)):
             if path.is_symlink() and not path.resolve().is_relative_to(home):
                 link = path.relative_to(home)
-                raise ResultsError(f"{directory}: {link} is a link to a file outside of the run: put the file itself there")
+                raise ResultsError(f"{directory}: {link} is a link to a file outside the run: put the file itself there")
 
 
 def _refuse_captures_elsewhere(run: RunInput) -> None:
+    """Refuse a run record that names files outside captures/ as captures."""
     for capture in run.run.captures:
         name = PurePosixPath(capture.file)
         if name.is_absolute() or ".." in name.parts or name.parts[:1] != ("captures",):
@@ -81,8 +82,8 @@ def _refuse_captures_elsewhere(run: RunInput) -> None:
 
 
 def _network(path: Path) -> Network:
-    """The network of a run. A newer format may have fields that nothing here knows, so it is looked at first."""
-    # What cannot be read at all is told better by whoever loads it.
+    """The network of a run. Its format version is checked first, as a newer format may have fields that the loader does not know."""
+    # The loader has the better message for a file that cannot be read.
     with suppress(OSError, msgspec.MsgspecError):
         refuse_newer(format_of(path.read_bytes()), path)
     return load_network(path)
@@ -98,7 +99,7 @@ def _decode(path: Path, kind: type[T]) -> T:
 
 
 def _counters(path: Path) -> Counters:
-    """The counters of all hosts, which were the whole file in format 1."""
+    """The counters of all hosts. In format 1 the whole file is that object."""
     found = _decode(path, dict[str, Any])
     try:
         return (
@@ -111,7 +112,7 @@ def _counters(path: Path) -> Counters:
 
 
 def _faults(path: Path) -> tuple[FaultRecord, ...]:
-    """The injected faults. A run without faults may leave no file."""
+    """The injected faults. A run without faults may have no such file."""
     if not path.exists():
         return ()
     try:

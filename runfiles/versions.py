@@ -1,4 +1,4 @@
-"""The formats of a run's files: which one a file is of, and a sentence where it is newer than this Castbed."""
+"""The format versions of a run's files: reads the version of a file, and refuses a file that is newer than this Castbed."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ class _Versioned(msgspec.Struct):
 
 
 def format_of(data: bytes) -> int:
-    """The format that a JSON text says it is of; 1 where it says none, as before there was a format."""
+    """The format version of a JSON text; 1 if it states none, as files from before there were versions."""
     if not data.lstrip().startswith(b"{"):
         return 1
     found = decode(data, _Versioned).format
@@ -25,7 +25,7 @@ def format_of(data: bytes) -> int:
 
 
 def refuse_newer(found: int, path: Path) -> None:
-    """Stop with a sentence if a file is of a format that this Castbed does not know."""
+    """Raise an error if a file is of a format that this Castbed does not know."""
     if found > FORMAT:
         raise ResultsError(
             f"{path} is of format {found}, and this Castbed reads formats up to {FORMAT}: use the Castbed that wrote it, or a newer one"
@@ -33,6 +33,6 @@ def refuse_newer(found: int, path: Path) -> None:
 
 
 def decode_file(data: bytes, kind: type[T], path: Path) -> T:
-    """What is in a file of a run that is JSON; `path` is for the sentence that refuses a newer format."""
+    """Decode a JSON file of a run, unless it is of a newer format; `path` is for the error message."""
     refuse_newer(format_of(data), path)
     return decode(data, kind)

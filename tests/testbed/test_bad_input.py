@@ -45,7 +45,7 @@ def assert_refused(done, sentence):
         (["topology", "figure-3-1", "--save", "x.docx"], "the name must end in"),
         (["routes", "topozoo/Arpanet"], "topozoo/Arpanet"),
         (["controller", "figure-3-1", "--listen", "0.0.0.0:6653"], "open to other machines"),
-        (["analyse", "nowhere"], "nowhere is not a finished run, and holds none"),
+        (["analyse", "nowhere"], "nowhere is not a finished run and contains none"),
         (["dance"], "invalid choice: 'dance'"),
     ],
 )

@@ -71,5 +71,5 @@ def test_what_is_no_archive_is_a_sentence(tmp_path):
     for command in ("check", "tree", "analyse", "replay"):
         done = castbed(command, str(tmp_path / "runs.zip"))
         assert (done.returncode, done.stdout) == (2, "")
-        assert "runs.zip is not an archive of runs, or a damaged one: File is not a zip file" in done.stderr
+        assert "runs.zip is not an archive of runs, or is damaged: File is not a zip file" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
