@@ -1,16 +1,16 @@
 """The contract between a protocol and the world it runs in.
 
-A protocol core is an event-driven state machine. It does no input or output: it is called when something happens, and it asks its
-`Environment` for what is to be done, which records it. The agent (real sockets, real clock) and the simulator (virtual time) carry it out
-for the same core, so a core must take time, randomness and every effect from its environment and must never iterate over a set where the
-order shows.
+A protocol core is an event-driven state machine. It does no input or output: a driver calls the core when something happens, and the core
+asks its `Environment` for effects, which the environment records. The agent (real sockets, real clock) and the simulator (virtual time) are
+drivers of the same core and carry the effects out. So a core must take time, randomness and every effect from its environment, and must
+never iterate over a set where the order shows.
 
 A driver promises: calls come one at a time; what a core stored, traced and delivered during a call is durable before any message it sent
 during that call leaves the host. So "store, then acknowledge" holds however the lines are ordered. Messages to the same host may share a
 datagram (`hostagent.runtime.packing`); they arrive as one call for each, in the order in which they were sent, or not at all.
 
-A core is made of parts, such as links and a failure detector. Each has its own storage keys and timers, and is called when the host starts
-and when one of its timers expires; a message goes to the core, which by default hands it to the part that takes messages of its kind.
+A core is made of parts, such as links and a failure detector. Each part has its own storage keys and timers, and is called when the host
+starts and when one of the part's timers expires. A message goes to the core, which by default hands it to the part for its kind of message.
 """
 
 import abc
@@ -35,13 +35,13 @@ class Part:
     """A piece of a protocol at one host, with storage keys and timers of its own."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
-    """The kinds of messages that it takes."""
+    """The kinds of messages that the part takes."""
 
     def __init__(self, env: Environment) -> None:
         self.env = env
 
     def add(self, name: str, make: Callable[[Environment], "P"]) -> "P":
-        """Make a part of this one. Its name tells its keys and timers from those of others, so two parts of one kind can be added."""
+        """Make a part that belongs to this one. Its keys and timers carry its name, so two parts of the same kind can be added."""
         env = self.env.part(name)
         part = make(env)
         env.own(part)
@@ -50,10 +50,10 @@ class Part:
         return part
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """The host starts, or restarts with what its storage kept under this part's keys. A part is called after those it is made of."""
+        """The host starts, or restarts with what its storage kept under this part's keys. A part is called after its own parts."""
 
     def on_message(self, sender: str, message: Any, expensive: bool) -> None:
-        """A message arrived; `expensive` is the cost bit of its packet. It goes to the one part that takes messages of its kind."""
+        """A message arrived; `expensive` is the cost bit of its packet. By default the one part for this kind of message gets it."""
         takers = self.env.kinds.get(type(message), ())
         if len(takers) != 1:
             raise LookupError(
@@ -70,7 +70,7 @@ P = TypeVar("P", bound=Part)
 
 
 class Core(Part, abc.ABC):
-    """A broadcast protocol at one host. Subclasses say what they are and react to four kinds of events."""
+    """A broadcast protocol at one host. Subclasses describe the protocol and react to four kinds of events."""
 
     name: ClassVar[str]
     """What users type."""
@@ -98,11 +98,11 @@ class Core(Part, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def promise(cls, parameters: Any, hosts: int) -> Promise:
-        """What the protocol promises with these parameters among so many hosts; the checkers hold it to exactly that."""
+        """What the protocol promises with these parameters and this number of hosts; checkers hold the protocol to exactly that."""
 
     @classmethod
     def most_copies(cls, hosts: int) -> int:
-        """Packets that a message may take among so many hosts where none is lost. The links must have room for them."""
+        """Packets that one broadcast to this number of hosts may take when none is lost. The links must have room for them."""
         return hosts * (hosts - 1) if cls.all_relay else hosts - 1
 
     @classmethod
@@ -111,4 +111,4 @@ class Core(Part, abc.ABC):
 
     @abc.abstractmethod
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """The application broadcasts a message from this host; they are numbered 1, 2, ... also across restarts."""
+        """The application broadcasts a message from this host. Messages are numbered 1, 2, ... and a restart continues the numbers."""

@@ -1,13 +1,13 @@
-"""What a core may ask of its host: everything is recorded as data, and nothing happens before the driver carries it out.
+"""What a core may ask of its host. Every request is recorded as data, and nothing happens before the driver carries it out.
 
 A driver calls a core (`hostagent.runtime.life` has the calls), then takes what the core asked for from `Effects`, makes it durable, and
 only then lets the messages leave. There are three drivers: the agent on real sockets (`hostagent.runtime.agent`), the host in virtual time
 (`simulator.host`), and the world of the tests.
 
-Values are encoded when they are recorded. A list that a core stores, sends or traces and then changes is kept as it was.
+Values are encoded when they are recorded, so later changes to a list that a core stored, sent or traced have no effect.
 
-Each part of a protocol has a space of its own for storage keys and timer names: `core`, `core.links`, `core.links.received`. A key or timer
-is known outside as the name of its space, a slash and its own name, and the name of a space has no slash in it, so no two can collide.
+Each part of a protocol has its own name space for storage keys and timers: `core`, `core.links`, `core.links.received`. Outside the part, a
+key or timer is named `SPACE/NAME`. The name of a space contains no slash, so no two keys or timers collide.
 """
 
 from collections.abc import Callable
@@ -41,24 +41,24 @@ class Effects:
         self.events: list[Event] = []
         """Lines for the event log."""
         self.deliveries: list[tuple[str, int, bytes]] = []
-        """Origin, sequence and payload of what the application is handed. Each has its line among the events too."""
+        """Origin, sequence and payload of each message for the application. Each delivery is also one of the events."""
         self.timers: dict[str, int | None] = {}
-        """When each timer that was set or moved expires, on the machine's steady clock; `None` where it was cancelled."""
+        """When each timer that was set or moved expires, on the machine's monotonic clock; `None` if the timer was cancelled."""
 
 
 class Clock:
-    """The clock of a host: the machine's, as far as no fault puts it off. It belongs to the machine and outlives the agent."""
+    """The clock of a host: the machine's clock, unless a fault sets it wrong. It belongs to the machine and outlives the agent."""
 
     def __init__(self, wall_ns: Callable[[], int], steady_ns: Callable[[], int]) -> None:
         self.wall_ns = wall_ns
         """Nanoseconds since 1970 on the machine, which all hosts share and no fault changes: the time in event logs."""
         self.steady_ns = steady_ns
-        """Nanoseconds of a clock that only goes forward: for timers."""
+        """Nanoseconds of the monotonic clock: for timers."""
         self.rate = 1.0
         self._set_ns, self._offset_ns = 0, 0
 
     def put_off(self, offset_ns: int, rate: float, since_ns: int) -> None:
-        """A fault: since a moment on the machine's clock, this clock is off by so much and runs at this rate."""
+        """Inject a fault: from `since_ns` of the machine's clock, this clock is off by `offset_ns` and runs at `rate`."""
         assert rate > 0, rate
         self._set_ns, self._offset_ns, self.rate = since_ns, offset_ns, rate
 
@@ -81,11 +81,11 @@ class Environment:
         self.random = random
         """The only source of randomness."""
         self.effects = Effects()
-        """For the driver: what was asked for and not carried out yet."""
+        """For the driver: the effects that are not carried out yet."""
         self.parts: dict[str, Part] = {}
-        """The parts by the names of their spaces. Whatever a part is made of comes before it."""
+        """The parts by the names of their spaces. The parts of a part come before it."""
         self.kinds: dict[type[Message], list[Part]] = {}
-        """The parts that take each kind of message, among those of which the owner of this environment is made."""
+        """For each kind of message, those parts of the owner of this environment that take it."""
         self._clock = clock
         self._codec = codec
         self._last: tuple[Message, Encoded] | None = None
@@ -102,7 +102,7 @@ class Environment:
         return made
 
     def own(self, part: "Part") -> None:
-        """Say whom this space belongs to: who is called when the host starts and when a timer of this space expires."""
+        """Name the owner of this space: the part that is called when the host starts and when a timer of this space expires."""
         self.parts[self._space] = part
 
     def now(self) -> float:
@@ -112,7 +112,7 @@ class Environment:
     def send(self, to: str, message: Message, purpose: Purpose) -> None:
         """Send a message to another host. Its datagram may be lost, duplicated, delayed or reordered.
 
-        A message that is sent again, to another host, is the same message: a list in it that was changed meanwhile does not show.
+        A message that is sent to several hosts in a row is encoded once: a change to a list in it after the first send has no effect.
         """
         last = self._last
         if last is None or last[0] is not message or last[1].purpose is not purpose:
@@ -120,7 +120,7 @@ class Environment:
         self.effects.sends.append((to, last[1]))
 
     def set_timer(self, name: str, after_s: float) -> None:
-        """Call `on_timer(name)` after a while by this host's clock. A timer of the same name that is already set is moved."""
+        """Call `on_timer(name)` after `after_s` seconds of this host's clock. A timer of this name that is already set is moved."""
         clock = self._clock
         self.effects.timers[f"{self._space}/{name}"] = clock.steady_ns() + round(after_s * NS_PER_S / clock.rate)
 
@@ -134,11 +134,11 @@ class Environment:
         self.effects.events.append(Event(at_ns=self._clock.wall_ns(), event="deliver", origin=origin, sequence=sequence))
 
     def store(self, key: str, value: object) -> None:
-        """Keep a value on stable storage under a key; `None` forgets it. Values are what MessagePack can carry."""
+        """Keep a value on stable storage under a key; `None` removes the key. Values are those that MessagePack can encode."""
         self.effects.stored[f"{self._space}/{key}"] = None if value is None else encode_value(value)
 
     def trace(self, event: str, **details: object) -> None:
-        """Record an event of the protocol's own in this host's event log."""
+        """Record an event that only this protocol has in this host's event log."""
         self.log(event, details=details)
 
     def log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
@@ -155,7 +155,7 @@ _CANNOT_CHANGE: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def _as_logged(details: dict[str, Any]) -> dict[str, Any]:
-    """Details as a reader of the log finds them, and not as they are changed later."""
+    """A copy of the details as a reader of the log finds them, so that later changes have no effect."""
     if all(type(value) in _CANNOT_CHANGE for value in details.values()):
         return details
     decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(details))

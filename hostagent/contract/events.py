@@ -1,9 +1,9 @@
 """The event log of a host: one JSON object a line, in the order in which things happened.
 
-What a host logged between two commits is there as a whole or not at all. Each line but the last of a commit says how many lines of it are
-`left`; the last one has the `sum` (CRC-32) of all bytes of the commit before that field. A process that is killed while it writes leaves a
-commit without its sum, which no reader believes, and which the next life of the host cuts off. So what a reader believes never changes,
-also while the log grows. Lines with neither field, as simulated runs and older versions write them, are each a commit.
+A commit, that is, what a host logged in one go, is complete or does not count. Each line of a commit but the last says how many lines are
+`left`; the last line has the `sum` (CRC-32) of all bytes of the commit before that field. A process that is killed while it writes leaves a
+commit without a sum. Readers ignore such a commit, and the next life of the host removes it. So a line that a reader accepted stays, also
+while the log grows. Lines with neither field, as simulated runs and older versions write them, are each a commit.
 """
 
 import re
@@ -16,13 +16,13 @@ import msgspec
 from hostagent.contract.messages import SequenceNumber
 
 Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-"""Since 1970, until 2116, so that sums of two fit into 64 bits."""
+"""Since 1970, at most until 2116, so that the sum of two times fits into 64 bits."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a host's event log. `origin` and `sequence` name the message it is about, if any.
+    """One line of a host's event log. `origin` and `sequence` name the message that the event is about, if any.
 
-    Every agent logs `start`, `broadcast`, `deliver` and `stop`; protocols trace events of their own beside them.
+    Every agent logs `start`, `broadcast`, `deliver` and `stop`; protocols add events of their own with `trace`.
     """
 
     at_ns: Nanoseconds
@@ -33,17 +33,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Committed(NamedTuple):
-    """What a reader may believe of a log, or of what was added to it."""
+    """The complete commits of a log, or of what was added to a log."""
 
     lines: list[bytes]
     length: int
     """The bytes that these lines take."""
     damaged: bool
-    """Whether what comes next is no commit that was interrupted: its sum is wrong, or half a line follows lines without marks."""
+    """Whether what follows is damage and not an interrupted commit: a wrong sum, or half a line after lines without marks."""
 
 
 _encode = msgspec.json.Encoder().encode
-# The last field of a line, behind the comma and the quotation mark that begin it.
+# The last field of a line, after its comma and quotation mark.
 _MARK: Final = re.compile(rb'(left":\d+|sum":(?P<sum>\d+))\}')
 
 
@@ -70,5 +70,5 @@ def committed(log: bytes) -> Committed:
         if mark is not None and int(mark["sum"]) != crc32(log[length : start + len(before)]):
             return Committed(lines[:first], length, damaged=True)
         first, length = len(lines), end
-    # Nobody leaves half a line behind lines without marks: those logs are written at once, or were cut back.
+    # Half a line after lines without marks is damage: such logs were written in one go, or cut back to whole lines.
     return Committed(lines[:first], length, damaged=bool(lines) and mark is None and length < len(log))

@@ -22,7 +22,7 @@ import msgspec
 
 
 class Purpose(enum.IntEnum):
-    """Why a packet was sent. Cost is reported for each separately."""
+    """Why a packet was sent. Cost is reported for each purpose separately."""
 
     DATA = 0
     REPAIR = 1
@@ -38,7 +38,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Rule(NamedTuple):
-    """What the value of a field must fulfil beside its type; a datagram that breaks it is refused for `reason`."""
+    """A condition on the value of a field, in addition to its type; a datagram that breaks the rule is refused for `reason`."""
 
     holds: Callable[[Any, Collection[str]], bool]
     """Takes the value and the hosts of the run."""
@@ -78,4 +78,4 @@ HostName = Annotated[str, Rule(lambda name, hosts: name in hosts, "unknown_host"
 HostNameOrNone = Annotated[str, Rule(lambda name, hosts: not name or name in hosts, "unknown_host")]
 """A host of the run; empty for none."""
 HostSet = Annotated[bytes, Rule(_is_set_of_hosts, "unknown_host")]
-"""A set of hosts: a big-endian number of as few bytes as there can be, in which bit i stands for host i of the run, from 0."""
+"""A set of hosts: a big-endian number without leading zero bytes, in which bit i stands for host i of the run, from 0."""

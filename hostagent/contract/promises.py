@@ -12,8 +12,8 @@ Items = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
 
-    Those up to `CONVERGENCE` speak of what the application sees, the next two of what the network and the hosts bear, the last two of the
-    way that messages take and of what hosts think of each other.
+    Those up to `CONVERGENCE` are about what the application sees, the next two about the load of network and hosts, the last two about the
+    path of messages and about failure detection.
     """
 
     NO_CREATION = "no creation"
@@ -36,9 +36,9 @@ class Carrier(enum.StrEnum):
     """Who passes a message on, and so which ways a message can take."""
 
     ORIGIN = "origin"
-    """Only the host that broadcast it: it must itself reach a host for long enough."""
+    """Only the host that broadcast the message: that host must itself reach a receiver for long enough."""
     ANYONE = "anyone"
-    """Every host that has it: a way may lead over several hosts, one after another."""
+    """Every host that has the message: a way may lead over several hosts, one after another."""
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: tuple[Guarantee, ...]
     carrier: Carrier = Carrier.ORIGIN
     patience_ms: Amount
-    """A way that stays open this long is used: what could be carried on it and was not counts against the protocol."""
+    """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
     background_per_second: Amount = 0.0
     """Datagrams that a host sends per second when there is nothing left to do."""
     background_per_source: Amount = 0.0
@@ -58,5 +58,5 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """The items to add for each host that has broadcast."""
 
     def packed(self, pack_ms: float | None) -> "Promise":
-        """The same where messages wait for others to share a datagram: a message may, and so may the answer to it."""
+        """The same promise with packing: both a message and the answer to it may wait `pack_ms` to share a datagram."""
         return msgspec.structs.replace(self, patience_ms=self.patience_ms + 2 * (pack_ms or 0.0))

@@ -46,16 +46,16 @@ MAGIC: Final = 0xCB17
 VERSION: Final = 1
 HEADER: Final = struct.Struct("!HBBBBIHQHHIQ")
 PURPOSE_AT: Final = 5
-"""Where in a datagram its purpose is."""
+"""The offset of the purpose in a datagram."""
 # One Ethernet frame: 1500 bytes less 20 of IPv4 and 8 of UDP. Larger datagrams would be fragments, and break the books.
 LONGEST_DATAGRAM: Final = 1472
 LONGEST_BODY: Final = LONGEST_DATAGRAM - HEADER.size
 PACK: Final = 255
 """The kind of a pack."""
-# What stands in front of the messages of a pack: a MessagePack array of 16-bit length.
+# The start of a pack, before its messages: a MessagePack array of 16-bit length.
 _PACK_START: Final = struct.Struct("!BH")
 _ARRAY_16: Final = 0xDC
-# What stands in front of a message's own fields in a pack: an array of six, whose numbers have 8, 8, 16, 16 and 32 bits.
+# The start of a message in a pack, before its own fields: an array of six, whose numbers have 8, 8, 16, 16 and 32 bits.
 _ENTRY: Final = struct.Struct("!BBBBBBHBHBI")
 _ARRAY_OF_SIX, _UINT_8, _UINT_16, _UINT_32 = 0x96, 0xCC, 0xCD, 0xCE
 ROOM_IN_PACK: Final = LONGEST_BODY - _PACK_START.size
@@ -88,11 +88,11 @@ FIELDS: Final = tuple(
     (name, struct.calcsize("!" + _CODES[:number]), {"B": "u1", "H": ">u2", "I": ">u4", "Q": ">u8"}[code])
     for number, (name, code) in enumerate(zip(Header._fields, _CODES, strict=True))
 )
-"""The fixed header for those who read it as arrays: the name of each field, its offset and its type."""
+"""The fixed header for code that reads many at once into arrays: the name, offset and type of each field."""
 
 
 class Refused(Exception):
-    """A datagram that is not for us or not well-formed; `reason` names the counter it goes to."""
+    """A datagram that is not for this host or not well-formed; `reason` names the counter that counts it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -114,12 +114,12 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def packed_bytes(self) -> int:
-        """What it takes of a pack's room."""
+        """The bytes that the message takes in a pack."""
         return _ENTRY.size + len(self.body)
 
 
 def leading(parts: Sequence[Part]) -> Part:
-    """The message for which a datagram counts: the first of those with the lowest purpose."""
+    """The message that a datagram is counted for: the first of those with the lowest purpose."""
     return parts[0] if len(parts) == 1 else min(parts, key=_purpose_of)
 
 
@@ -136,7 +136,7 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def header(self) -> Header:
-        """The fixed header. The agent has no use for it, so it is put into its form only when it is asked for."""
+        """The fixed header. The agent does not need it, so it is made only on request."""
         return Header._make(self.fields)
 
 
@@ -146,7 +146,7 @@ class Codec:
     def __init__(
         self, protocol: int, kinds: Sequence[type[Message]], run: int, numbers: Mapping[str, int], receiver: str = ""
     ) -> None:
-        """`receiver` is the host that decodes with it: no host sends to itself, so what claims that is refused."""
+        """`receiver` is the host that decodes: no host sends to itself, so a datagram that claims to be from `receiver` is refused."""
         self._protocol = protocol
         self._kinds = tuple(kinds)
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
@@ -158,7 +158,7 @@ class Codec:
         self._receiver = numbers.get(receiver, 0)
 
     def part(self, message: Message, purpose: Purpose) -> Part:
-        """Encode what a message says; this is done once, however it travels."""
+        """Encode the fields of a message, once for all datagrams that carry it."""
         fields = _as_tuple(message)
         body = _encode_body(fields[_IN_HEADER:])
         if len(body) > LONGEST_BODY:
@@ -227,7 +227,7 @@ class Codec:
             raise Refused("from_itself")
 
     def _unpack(self, body: bytes, counts_for: tuple[int, int, int, int]) -> tuple[Message, ...]:
-        """The messages of a pack, if its header says truly for which of them it counts; one bad message spoils it all."""
+        """The messages of a pack. The whole pack is refused if one message is bad, or if the header names the wrong leading message."""
         entries = _decode_entries(body)
         for kind, _, _, origin, _, _ in entries:
             if kind == PACK:
@@ -241,7 +241,7 @@ class Codec:
         return tuple(self._message(kind, group, origin, sequence, own) for kind, _, group, origin, sequence, own in entries)
 
     def _message(self, kind: int, group: int, origin: int, sequence: int, body: bytes | msgspec.Raw) -> Message:
-        """A message with the fields in `body`, which keep the bounds and rules that their types declare."""
+        """A message with the fields in `body`, checked against the bounds and rules that their types declare."""
         fields = self._decode_body[kind](body)
         for place, rule in self._rules[kind]:
             if not rule.holds(fields[place], self._numbers):
@@ -258,7 +258,7 @@ _Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
 _Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
 _HostNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
 _Entry = tuple[_Octet, _Purpose, GroupNumber, _HostNumber, SequenceNumber, msgspec.Raw]
-# What would be a pack of one message travels alone.
+# A single message is sent without a pack.
 _decode_entries = msgspec.msgpack.Decoder(Annotated[list[_Entry], msgspec.Meta(min_length=2)]).decode
 
 

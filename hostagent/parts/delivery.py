@@ -1,4 +1,4 @@
-"""Parts that broadcast protocols share: the copy of a message, and delivery that happens once, also across a restart."""
+"""Parts that broadcast protocols share: the copy of a message, and delivery exactly once, also after a restart."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ class StoredSets(Part):
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
-        # Most hosts never broadcast: a set for each of them would cost a thousand hosts a million sets.
+        # Most hosts never broadcast, so sets are made when needed: a thousand hosts would have a million empty ones.
         self._sets: defaultdict[str, SequenceSet] = defaultdict(SequenceSet)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Take up what was stored before a restart: the prefix of a host under its name, a number beyond it under both."""
+        """Restore what was stored: a host's prefix under the name of the host, a number beyond it under host and number."""
         for key, value in stored.items():
             if "/" not in key:
                 self._sets[key].prefix = value
@@ -35,15 +35,15 @@ class StoredSets(Part):
                 self._sets[host].add(int(number))
 
     def of(self, host: str) -> SequenceSet:
-        """The numbers of a host; not to be changed."""
+        """The numbers of a host. The caller must not change the set."""
         return self._sets[host]
 
     def hosts(self) -> list[str]:
-        """The hosts of which there are numbers."""
+        """The hosts with at least one number."""
         return [host for host, numbers in self._sets.items() if len(numbers)]
 
     def add_number(self, host: str, number: int) -> bool:
-        """Add a number; whether it is new. The change is stored, not the set: beyond a gap it grows with every message."""
+        """Add a number and say whether it is new. Only the change is stored, since a set with a gap grows with every message."""
         numbers = self._sets[host]
         if not numbers.add(number):
             return False
@@ -66,21 +66,21 @@ class StoredSets(Part):
 
 
 class DeliverOnce(Part):
-    """Delivers a message if it was not delivered before, and remembers that on stable storage."""
+    """Delivers each message once, and remembers what was delivered on stable storage."""
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
         self._delivered = self.add("delivered", StoredSets)
 
     def origins(self) -> list[str]:
-        """The hosts of which messages were delivered here."""
+        """The hosts whose messages were delivered here."""
         return self._delivered.hosts()
 
     def delivered(self, origin: str) -> SequenceSet:
-        """The numbers of the messages of a host that were delivered here; not to be changed."""
+        """The numbers of the messages of a host that were delivered here. The caller must not change the set."""
         return self._delivered.of(origin)
 
     def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
-        """Hand the message to the application unless it already has it."""
+        """Hand the message to the application, unless the application already has it."""
         if self._delivered.add_number(origin, sequence):
             self.env.deliver(origin, sequence, payload)

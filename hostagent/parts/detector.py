@@ -1,23 +1,23 @@
-"""A failure detector: every host tells every other that it is there, and who is silent for too long is suspected.
+"""A failure detector: every host sends heartbeats to every other, and a host that is silent for too long is suspected.
 
-Source: the second paper ("Reliable Broadcast") assumes a *perfect* failure detector. This is what can be had of it.
+Source: the second paper ("Reliable Broadcast") assumes a *perfect* failure detector. This is the part of it that is possible in practice.
 
-Model. Hosts crash and restart; their messages are lost and delayed. Whoever is up sends a heartbeat to every other host each period. Any
-message from a host is a sign of life.
+Model. Hosts crash and restart; their messages are lost and delayed. A host that is up sends a heartbeat to every other host each period.
+Any message from a host is a sign of life.
 
 What it promises. A host that has crashed, or is cut off, is suspected by all others that run, at the latest two periods after its
-time-out, and for as long as it is silent. A host is never suspected before it was silent for its time-out.
+time-out, and for as long as the host is silent. No host is suspected before it was silent for its time-out.
 
-What it does not. It is not perfect: on a real network nobody can tell a host that is dead from one that is slow, paused or behind a
-partition or a lossy line. So a suspicion may be wrong. It is then taken back with the next sign of life, and the time-out of that host
-grows by a period, up to a bound: mistakes get rare but never impossible. A protocol that stands on it must stay safe when it
+What it does not promise. The detector is not perfect: on a real network nobody can tell a dead host from one that is slow, paused or behind
+a partition or a lossy link. So a suspicion may be wrong. The next sign of life ends a wrong suspicion, and the time-out of that host
+grows by a period, up to a bound: mistakes get rare but stay possible. A protocol that uses the detector must stay safe when the detector
 errs, and say what it then does not promise. `analysis.figures.detection` counts the mistakes of a run and measures how long detection took.
 
-Silence is counted in periods of the host's own timer and not read from a clock, so neither a clock that jumps nor a pause of the host
-itself makes it suspect everybody. Suspicions are not stored: a host that restarts trusts all again.
+Silence is counted in periods of the host's own timer and not read from a clock, so a host suspects nobody because its clock jumped or the
+host itself was paused. Suspicions are not stored: a host that restarts trusts all others again.
 
-Messages. One heartbeat (control) to each other host each period: n - 1 datagrams a period from each host, also when nothing else is to do.
-It also says below which number everything that its sender sent over perfect links has arrived.
+Messages. One heartbeat (control) to each other host each period: n - 1 datagrams a period from each host, also when the host is idle.
+A heartbeat also says below which number every letter that its sender sent over perfect links has arrived.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,16 +30,16 @@ from hostagent.parts.links import LinkParameters
 
 
 class Heartbeat(Message, frozen=True):
-    """The sender is there, and everybody has what it sent over links under numbers below `floor`."""
+    """The sender is up, and all its letters with numbers below `floor` have arrived everywhere."""
 
     floor: SequenceNumber
 
 
 class DetectorParameters(LinkParameters, frozen=True, kw_only=True):
-    """The detector's, beside those of the links: every core that has a detector has links too."""
+    """The parameters of the detector and of the links: every core that has a detector has links too."""
 
     period_ms: Milliseconds = 1000.0
-    """Between two heartbeats to a host. At 12 hosts that is 132 small packets a second in the whole network."""
+    """Time between two heartbeats to a host. With 12 hosts, the default makes 132 small packets a second in the whole network."""
     timeout_ms: Milliseconds = 2500.0
     """Silence after which a host is suspected: two heartbeats in a row may be lost, or one late by a period and a half."""
     longest_timeout_ms: Milliseconds = 5000.0
@@ -63,14 +63,14 @@ class DetectorParameters(LinkParameters, frozen=True, kw_only=True):
         return self.longest_timeout_ms + 2 * self.period_ms
 
     def heartbeats_per_second(self, hosts: int) -> float:
-        """What a host sends for the detector alone."""
+        """The heartbeats that one host sends in a second."""
         return 1000 * (hosts - 1) / self.period_ms
 
 
 class Detector(Part):
-    """What one host thinks of the others. `heartbeat` makes what is sent to them, and `on_suspect` is told of each new suspicion.
+    """Whom one host suspects. `heartbeat` makes the message that is sent to the others; `on_suspect` is called for each new suspicion.
 
-    Every message is a sign of life, so the core must say whom it has `heard`, whatever the message.
+    Every message is a sign of life, so the core must call `heard` for every message.
     """
 
     messages = (Heartbeat,)
@@ -97,7 +97,7 @@ class Detector(Part):
             self._wait(self.env.random.random())
 
     def heard(self, host: str) -> None:
-        """A message came from a host: it is there, and to have suspected it was a mistake."""
+        """A message came from a host: the host is up, and a suspicion of it was a mistake."""
         self._silent_periods[host] = 0
         if host in self.suspected:
             del self.suspected[host]
@@ -106,13 +106,13 @@ class Detector(Part):
             self.env.trace("trust", host=host)
 
     def on_message(self, sender: str, message: Heartbeat, expensive: bool) -> None:
-        """A heartbeat says no more than any other message does: `heard` is told of them all."""
+        """A heartbeat tells the detector no more than any other message does: the core calls `heard` for all messages."""
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
-        """It is a host's turn: send it a heartbeat, and suspect it if it was silent for its time-out. Turns spread over the period."""
+        """Send the next host a heartbeat, and suspect that host if it was silent for its time-out. Turns spread over the period."""
         host, self._turn = self.env.peers[self._turn], (self._turn + 1) % len(self.env.peers)
         self.env.send(host, self._heartbeat(), Purpose.CONTROL)
-        # The period in which the last message came is not counted: the host may have been silent for a part of it only.
+        # The period of the last message is not counted: the host may have been silent for only a part of it.
         silent_ms = self._silent_periods[host] * self._parameters.period_ms
         self._silent_periods[host] += 1
         if silent_ms >= self._timeout_ms[host] and host not in self.suspected:

@@ -1,24 +1,24 @@
-"""Perfect point-to-point links for any core: what is sent arrives, once, at every host that comes back, and nothing else does.
+"""Perfect point-to-point links for any core: each letter arrives exactly once at every receiver that is up or comes back.
 
-Source: the second paper ("Reliable Broadcast"), the abstraction *perfect point-to-point link* on which its algorithms stand.
+Source: the second paper ("Reliable Broadcast"), the abstraction *perfect point-to-point link* that its algorithms use.
 
 Model. Datagrams are lost, duplicated, reordered and delayed at will; hosts crash and restart with their storage.
 
-A host that loses its storage begins its numbers again, and those who heard them before take its letters for old ones: that is not survived.
+Loss of storage is not survived: the host starts its numbers again from 1, and receivers that know these numbers take its letters for old.
 
-Guarantees. A letter that a host sends is received by each host it is for, if the two are connected for long enough; it is received once,
-also across restarts of either; nothing is received that was not sent. Letters may overtake each other.
+Guarantees. Each receiver of a letter gets it if sender and receiver are connected for long enough, and gets it only once, also across
+restarts of either host. Nothing is received that was not sent. Letters may overtake each other.
 
-Messages. `Letter` to each host it is for (data at first, repair when repeated), `Acknowledgement` in return (control).
+Messages. `Letter` to each receiver (data at first, repair when repeated), `Acknowledgement` in return (control).
 
-How. A host numbers its letters 1, 2, 3, ... whoever they are for, and stores each once before it leaves, for all its receivers together. It
-forgets a letter that all of them have acknowledged. Who has acknowledged is not stored: a host that restarts asks again. A receiver
-remembers one set of numbers for each sender. Each letter says below which number everything is acknowledged (`floor`), so numbers that
-were not for a host leave no gaps behind in its set, and everybody can be told what has arrived everywhere.
+How. A host has one series of numbers 1, 2, 3, ... for its letters to all hosts. It stores each letter once, for all receivers together,
+before it sends the letter, and forgets a letter that all receivers have acknowledged. Who has acknowledged is not stored: a host that
+restarts asks again. A receiver remembers one set of numbers for each sender. Each letter says below which number everything is acknowledged
+(`floor`). So letters to other hosts leave no gaps in a receiver's set, and every host learns what has arrived everywhere.
 
 Repetition. Each link has one timer. When it expires, the oldest letters are repeated, at most `WINDOW` of them, and the wait doubles, so
-that a host that is down costs a trickle however much waits for it. When it is back, each acknowledgement lets one more go, and the wait is
-short again.
+that a host that is down costs few packets, however many letters wait for it. When the host is back, each acknowledgement releases one more
+letter, and the wait is short again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,12 +34,12 @@ from hostagent.parts.delivery import StoredSets
 WINDOW: Final = 16
 # Twenty round trips in a row fail one time in a million where half of them do.
 REPETITIONS: Final = 20
-# Waits are up to a tenth longer than they are said to be, so that hosts do not repeat together for ever.
+# Waits are lengthened by up to a tenth at random, so that hosts do not stay synchronised.
 JITTER: Final = 1.1
 
 
 class Letter(Message, frozen=True):
-    """A broadcast message on its way over a link; `number` is the sender's own, and all below `floor` is acknowledged."""
+    """A broadcast message on its way over a link, with the sender's `number`; all letters below `floor` are acknowledged."""
 
     number: SequenceNumber
     floor: SequenceNumber
@@ -58,20 +58,20 @@ class LinkParameters(Parameters, frozen=True, kw_only=True):
     retry_ms: Milliseconds = 500.0
     """Wait before the first repetition: well above a round trip through a queue of 100 packets on a 10 Mbit/s link (120 ms)."""
     longest_retry_ms: Milliseconds = 1000.0
-    """The wait doubles with each repetition up to this. `WINDOW` bounds what a repetition costs, so the end of an outage may be noticed
-    soon."""
+    """The wait doubles with each repetition up to this value. It can be short, to notice the end of an outage soon, because `WINDOW`
+    bounds the cost of a repetition."""
 
     def patience_ms(self, hops: int = 1) -> float:
-        """How long it takes a letter to arrive for sure, or a letter and then the next one that it leads to, over so many links.
+        """The time within which a letter has arrived for sure, or a chain of letters that each cause the next, over `hops` links.
 
-        The first wait may be twice as long, as a timer that already runs is not moved. The repetitions that it takes are spread over all
-        links on the way, so each further link adds a few and not as many again.
+        The first wait may be twice as long, as a timer that already runs is not moved. The repetitions are spread over all links on the
+        way, so each further link adds only a few.
         """
         return (REPETITIONS + 1 + 5 * (hops - 1)) * JITTER * max(self.retry_ms, self.longest_retry_ms)
 
 
 class Links(Part):
-    """The links from one host to all others. `on_letter` is told of each letter that is received for the first time, and its sender."""
+    """The links from one host to all others. `on_letter` is called with the sender of each letter and the letter, once per letter."""
 
     messages = (Letter, Acknowledgement)
 
@@ -87,11 +87,11 @@ class Links(Part):
 
     @property
     def floor(self) -> int:
-        """Everything that was sent under a lower number has been acknowledged by all it was for."""
+        """All receivers have acknowledged all letters with lower numbers."""
         return next(iter(self._letters), self._sent + 1)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Go on sending what was not acknowledged by all before a restart."""
+        """After a restart, go on sending the letters that not all receivers have acknowledged."""
         self._sent = stored.get("sent", 0)
         kept = {int(key.removeprefix("letter/")): value for key, value in stored.items() if key.startswith("letter/")}
         for number, (origin, sequence, payload, to) in sorted(kept.items()):
@@ -127,7 +127,7 @@ class Links(Part):
                 self._wait(peer)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
-        """Acknowledge every letter, and take it the first time."""
+        """Acknowledge every letter, and hand it on the first time."""
         match message:
             case Letter() if self.receive(sender, message):
                 self._on_letter(sender, message)
@@ -135,13 +135,13 @@ class Links(Part):
                 self.acknowledged(sender, message)
 
     def receive(self, sender: str, letter: Letter) -> bool:
-        """Acknowledge a letter; whether it is received for the first time."""
+        """Acknowledge a letter, and say whether it is received for the first time."""
         self.env.send(sender, Acknowledgement(0, letter.origin, letter.sequence, letter.number), Purpose.CONTROL)
         self._received.add_up_to(sender, letter.floor - 1)
         return self._received.add_number(sender, letter.number)
 
     def acknowledged(self, peer: str, message: Acknowledgement) -> None:
-        """A host has a letter: forget that it is owed there. A link that carries something can carry more, and need not wait for long."""
+        """A host has a letter: stop repeating it to that host. The link works, so refill its window and shorten its wait."""
         letter, link = self._letters.get(message.number), self._links[peer]
         if letter is None or message.number not in link.unacknowledged:
             return
@@ -160,7 +160,7 @@ class Links(Part):
             self._wait(peer)
 
     def on_timer(self, name: str) -> None:
-        """Repeat the oldest letters that were on their way to a host when its timer was set."""
+        """Repeat the oldest of the letters that were unacknowledged when the timer of this link was set."""
         peer, link = name, self._links[name]
         link.window.clear()
         self._fill_window(peer)
@@ -170,7 +170,7 @@ class Links(Part):
         self._wait(peer)
 
     def _keep(self, letter: Letter, receivers: Sequence[str]) -> None:
-        """Remember a letter until all have acknowledged it."""
+        """Remember a letter until all receivers have acknowledged it."""
         self._letters[letter.number] = letter
         self._owed_to[letter.number] = len(receivers)
         for peer in receivers:
@@ -183,9 +183,9 @@ class Links(Part):
             del self._letters[number], self._owed_to[number]
 
     def _fill_window(self, peer: str) -> None:
-        """Repeat the oldest letters that are due, as far as the window goes."""
+        """Repeat the oldest letters that are due, up to the size of the window."""
         link = self._links[peer]
-        # What is in the window is always among the oldest.
+        # The letters in the window are always among the oldest.
         for number in islice(link.unacknowledged, WINDOW):
             if number <= link.due and number not in link.window:
                 link.window[number] = None
@@ -196,12 +196,12 @@ class Links(Part):
 
 
 class _Link:
-    """What one host has not acknowledged, by number in the order of sending, and how it is repeated."""
+    """The letters that one host has not acknowledged, by number in the order of sending, and the state of their repetition."""
 
     def __init__(self, wait_ms: float) -> None:
         self.unacknowledged: dict[int, None] = {}
         self.window: dict[int, None] = {}
-        """What was repeated since the timer last expired."""
+        """The letters that were repeated since the timer last expired."""
         self.due = 0
-        """The last letter that may be repeated: what was sent after the timer was set may still be on its way."""
+        """The highest number that may be repeated: a letter sent after the timer was set may still be on its way."""
         self.wait_ms = wait_ms

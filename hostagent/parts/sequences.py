@@ -24,14 +24,14 @@ class SequenceSet:
         return tuple(zip(self._firsts, self._lasts, strict=True))
 
     def add(self, number: int) -> bool:
-        """Add a number; whether it is new."""
+        """Add a number, and say whether it is new."""
         if number in self:
             return False
         self._add_range(number, number)
         return True
 
     def add_up_to(self, number: int) -> list[int]:
-        """Add all numbers up to this one; what lay above the first gap until now and no longer does."""
+        """Add all numbers up to this one. Returns the numbers that were above the first gap before and no longer are."""
         before = self.beyond
         self._add_range(1, number)
         absorbed = before[: len(before) - len(self._firsts)]
@@ -55,7 +55,7 @@ class SequenceSet:
         return number <= self._end_of_range(number)
 
     def _end_of_range(self, number: int) -> int:
-        """The last number of the range that holds this one; a lower number if none does."""
+        """The last number of the range that holds this number; if no range does, a lower number."""
         if number <= self.prefix or not self._firsts:
             return self.prefix
         place = bisect_right(self._firsts, number) - 1
@@ -74,7 +74,7 @@ class SequenceSet:
         return self._lasts[-1] if self._lasts else self.prefix
 
     def lacking(self, other: "SequenceSet") -> Iterator[int]:
-        """The numbers that are here and not in the other set, in order, found as they are asked for."""
+        """The numbers that are in this set and not in the other, in ascending order, computed lazily."""
         for number, last in ((1, self.prefix), *self.beyond):
             candidate = number
             while candidate <= last:
