@@ -1,0 +1,75 @@
+"""Best-effort and eager reliable broadcast with one thing broken, one class a mistake; what their links get wrong is in `parts`."""
+# ruff: noqa: ARG002 - a mutant has the signature of what it breaks
+
+from hostagent.protocols.best_effort import BestEffort
+from hostagent.protocols.eager_reliable import EagerReliable
+
+
+class DeliversEachLetterTwice(BestEffort):
+    def on_letter(self, sender, letter):
+        super().on_letter(sender, letter)
+        self.env.deliver(letter.origin, letter.sequence, letter.payload)
+
+
+class DeliversTheNextMessage(BestEffort):
+    def on_letter(self, sender, letter):
+        self.delivery.deliver(letter.origin, letter.sequence + 1, letter.payload)
+
+
+class SourceDoesNotDeliver(BestEffort):
+    def on_broadcast(self, sequence, payload):
+        self.links.send(self.env.host, sequence, payload)
+
+
+class DeliversWithoutLooking(BestEffort):
+    def on_letter(self, sender, letter):
+        self.env.deliver(letter.origin, letter.sequence, letter.payload)
+
+
+class RelaysNothing(EagerReliable):
+    def on_letter(self, sender, letter):
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+
+
+class RelaysTheFirstMessageOnly(EagerReliable):
+    def on_letter(self, sender, letter):
+        if letter.sequence == 1:
+            super().on_letter(sender, letter)
+        else:
+            self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+
+
+class RelaysToTheOrigin(EagerReliable):
+    def _take(self, origin, sequence, payload):
+        if origin == self.env.host:
+            super()._take(origin, sequence, payload)
+        elif sequence not in self.delivery.delivered(origin):
+            self.delivery.deliver(origin, sequence, payload)
+            self.links.send(origin, sequence, payload, to=(origin,))
+
+
+class RelaysToTheNextHost(EagerReliable):
+    def _take(self, origin, sequence, payload):
+        if origin == self.env.host:
+            super()._take(origin, sequence, payload)
+        elif sequence not in self.delivery.delivered(origin):
+            self.delivery.deliver(origin, sequence, payload)
+            self.links.send(origin, sequence, payload, to=self.env.peers[:1])
+
+
+class RelaysWithoutDelivering(EagerReliable):
+    def on_letter(self, sender, letter):
+        if sender == letter.origin:
+            super().on_letter(sender, letter)
+
+
+class DeliversEveryCopy(EagerReliable):
+    def _take(self, origin, sequence, payload):
+        if sequence in self.delivery.delivered(origin):
+            self.env.deliver(origin, sequence, payload)
+        super()._take(origin, sequence, payload)
+
+
+class ForgetsItsDeliveriesAtRestart(EagerReliable):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("delivered")})
