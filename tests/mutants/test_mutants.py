@@ -27,7 +27,7 @@ def verdict(protocol, seed, parameters):
 def test_a_mutant_is_caught_where_the_protocol_holds(mutant):
     caught = FOUND[recorded.key(mutant)]
     assert caught.seed <= MOST_SCHEDULES
-    assert mutant.breaks(caught.seed) == set(caught.broken) != set()
+    assert mutant.breaks(caught.seed) >= set(caught.broken) > set()
     assert verdict(mutant.protocol, caught.seed, msgspec.json.encode(mutant.parameters)) == "holds"
 
 
