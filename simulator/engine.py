@@ -114,4 +114,5 @@ def _sample(world: World, every_ns: int) -> None:
 def _sample_hosts(world: World) -> None:
     for host in world.hosts.values():
         if host.alive and not host.paused and not host.hushed:
-            host.do(host.sample)
+            host.sample()
+    world.notify()

@@ -129,12 +129,16 @@ class SimulatedHost:
 
     def receive(self, sender: str, parts: Sequence[Part], expensive: bool) -> None:
         """Take a datagram that has arrived."""
-        taken = self.life.receive(sender, [part.message for part in parts], expensive=expensive)
+        messages = (parts[0].message,) if len(parts) == 1 else [part.message for part in parts]
+        taken = self.life.receive(sender, messages, expensive=expensive)
         self.counters["received" if taken else "refused_injected"] += 1
 
     def sample(self) -> None:
-        """Say how much was sent and how much is kept, as a real agent does."""
+        """Say how much was sent and how much is kept, as a real agent does. Nothing leaves for that."""
         self.life.log("sample", sent=self.counters["sent"], items=retained_items(self.core))
+        self._commit()
+        if self.life.crash_due is not None:
+            self.on_own_crash(self.life.crash_due)
 
     def _fire(self, name: str, due_ns: int) -> None:
         if self._timers.get(name) == due_ns:
@@ -146,12 +150,14 @@ class SimulatedHost:
         self._commit()
         if self.life.crash_due is not None:
             self.on_own_crash(self.life.crash_due)
-        self._world.notify()
+        if self._world.on_event is not None:
+            self._world.notify()
         self._leave()
 
     def _commit(self) -> None:
         """Store and log, set the timers, and put what was sent where it will leave from."""
-        effects, world = self.life.effects, self._world
+        life, world = self.life, self._world
+        effects = life.effects
         for key, value in effects.stored.items():
             if value is None:
                 self._storage.pop(key, None)
@@ -159,7 +165,8 @@ class SimulatedHost:
                 self._storage[key] = value
         for event in effects.events:
             world.log(self, event)
-        self.counters["delivered"] += len(effects.deliveries)
+        if effects.deliveries:
+            self.counters["delivered"] += len(effects.deliveries)
         for name, due_ns in effects.timers.items():
             if due_ns is None:
                 self._timers.pop(name, None)
@@ -168,7 +175,7 @@ class SimulatedHost:
                 world.after(due_ns - world.now_ns, self.do, self._fire, name, due_ns)
         for to, part in effects.sends:
             self._packer.add(to, world.as_received(part))
-        self.life.committed()
+        life.committed()
 
     def _leave(self) -> None:
         """Let the datagrams that are due leave, one by one; a trigger may crash or pause the host before each."""

@@ -179,22 +179,26 @@ class World:
         """Have a packet arrive, or wait in the queue and then arrive."""
         if pipe.dropped is not None:
             self._move_up(pipe)
-        turn = pipe.waiting[-1] if pipe.waiting and pipe.waiting[-1].arrivals is arrivals else None
-        packet.waited_since_ns = None if turn is None else self.now_ns
+        waiting = pipe.waiting
+        waits = bool(waiting) and waiting[-1].arrivals is arrivals
+        packet.waited_since_ns = self.now_ns if waits else None
         # From here on a duplicate goes its own way.
         packets = (packet,) if len(arrivals) == 1 else (packet, copy(packet))
-        if turn is not None:
-            turn.packets = packets
-        self._under_way += len(packets)
-        for one, at_ns in zip(packets, arrivals, strict=True):
-            if turn is None and self.on_crossing is not None:
+        if waits:
+            waiting[-1].packets = packets
+        elif self.on_crossing is not None:
+            for one in packets:
                 self.on_crossing(self.now_ns, pipe, one)
-            self._plan_arrival(one, pipe, at_ns)
+        self._under_way += len(packets)
+        self._plan_arrival(packet, pipe, arrivals[0])
+        if len(packets) > 1:
+            self._plan_arrival(packets[1], pipe, arrivals[1])
 
     def _plan_arrival(self, packet: Packet, pipe: Pipe, at_ns: int) -> None:
         assert at_ns >= self.now_ns, (at_ns, self.now_ns)
-        packet.leg += 1
-        self.after(at_ns - self.now_ns, self._arrive, packet, pipe, pipe.epoch, packet.leg)
+        leg = packet.leg = packet.leg + 1
+        self._serial += 1
+        heapq.heappush(self._heap, (at_ns, self._serial, self._arrive, (packet, pipe, pipe.epoch, leg)))
 
     def _move_up(self, pipe: Pipe) -> None:
         """A full queue dropped its oldest packet: it arrives nowhere, and all behind it arrive earlier."""

@@ -123,17 +123,12 @@ class Life:
     def committed(self) -> None:
         """Everything that was asked for is carried out, or on its way."""
         effects = self.effects
-        if effects.stored:
-            effects.stored.clear()
-        if effects.events:
-            effects.events.clear()
-            self._seen = 0
-        if effects.deliveries:
-            effects.deliveries.clear()
-        if effects.timers:
-            effects.timers.clear()
-        if effects.sends:
-            effects.sends.clear()
+        effects.stored.clear()
+        effects.events.clear()
+        effects.deliveries.clear()
+        effects.timers.clear()
+        effects.sends.clear()
+        self._seen = 0
 
     def _copies(self, message: Message) -> int:
         """How often a message is to be received: once, unless a fault waits for it. Every fault counts every message of its kind."""
