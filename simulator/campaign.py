@@ -21,7 +21,7 @@ class Line(msgspec.Struct, frozen=True):
     beyond: bool
     verdict: str
     tested: dict[str, bool]
-    """For each promise, whether the run tested it: whether it was found to hold or to be violated."""
+    """For each promise, whether the run tested it, that is, found it to hold or to be violated."""
     broken: tuple[str, ...]
     reason: str
     trace: str
@@ -37,11 +37,11 @@ class Tally:
     within: Counter[str] = field(default_factory=Counter)
     """Verdicts of cases within the protocol's assumptions."""
     beyond: Counter[str] = field(default_factory=Counter)
-    """Verdicts of cases beyond them."""
+    """Verdicts of cases beyond the protocol's assumptions."""
     pairs: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of kinds of trouble that were on in the same case."""
     tested: Counter[str] = field(default_factory=Counter)
-    """How many of the cases within the assumptions tested each promise; zero where none did."""
+    """How many of the cases within the assumptions tested each promise; zero if none did."""
     failures: list[Line] = field(default_factory=list)
     """Violations within the assumptions."""
     lost_beyond: Counter[str] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
 
 
 def keep(case: Case, out: Path) -> Path:
-    """Shrink a failing case and write it down; where."""
+    """Shrink a failing case, write it to a file in `out`, and return the file's path."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{case.protocol}-{case.seed}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(shrink(case))) + b"\n")

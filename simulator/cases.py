@@ -16,7 +16,7 @@ from simulator.engine import Outcome, simulate
 from simulator.faults import Healing
 from topologies import find
 
-# Samples cost more than they tell in a run of a hundred quiet virtual seconds.
+# Cases last for a hundred virtual seconds, most of them quiet, so frequent samples would cost more than they tell.
 SAMPLE_MS = 5000.0
 
 
@@ -39,9 +39,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Switches that stay cut off from the others when everything else is healed."""
     parameters: dict[str, Any] = {}
     pack_ms: float | None = 0.0
-    """How messages to the same host share a datagram, in the words of `hostagent.runtime.packing`."""
+    """How messages to the same host share a datagram; `hostagent.runtime.packing` has the values."""
     beyond: bool = False
-    """Whether it holds faults that the protocol does not claim to survive."""
+    """Whether the case has faults that the protocol does not claim to survive."""
 
     def scenario(self) -> Scenario:
         """The case as a scenario."""
@@ -50,7 +50,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What came of a case."""
+    """The outcome of a case."""
 
     judgement: Judgement
     trace: str

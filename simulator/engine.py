@@ -1,4 +1,4 @@
-"""One simulated run of a scenario: what happens when, and everything that can be known of it afterwards."""
+"""One simulated run of a scenario: its timetable, and everything that is recorded of the run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Outcome:
     events: list[tuple[str, Event]] = field(default_factory=list)
     """Host and event, in the order in which they happened."""
     crossings: list[tuple[Any, ...]] = field(default_factory=list)
-    """Every packet on every link, if it was asked for: a row of the packets table, by `CROSSING`."""
+    """Every packet on every link, if asked for: rows of the packets table, with the columns of `CROSSING`."""
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:
@@ -48,10 +48,10 @@ def simulate(
 ) -> Outcome:
     """Run a scenario in virtual time.
 
-    With `healing`, faults end with the settling time, and the run goes on for a while on what is healed; half-way through every source
-    that is up broadcasts once more, or the first host that is up if no source is: a host that is level with all others has nothing to
-    show. With `crossings` every
-    packet on every link is kept; `on_crossing` is told of them instead, for runs with more of them than memory holds.
+    With `healing`, faults end with the settling time, and the run goes on for `healing.for_ms` on the healed network. Half-way through,
+    every source that is up broadcasts once more; if no source is up, the first host that is up does. Without a new message, a host that
+    is level with all others would have nothing to do. With `crossings`, every packet on every link is kept; for more packets than memory
+    holds, `on_crossing` is called with each packet instead.
     """
     world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms)
     player = FaultPlayer(world, scenario.faults)
@@ -79,7 +79,7 @@ def simulate(
     _sample_hosts(world)
     outcome.ended_ns = world.now_ns
     if crossings:
-        # Whoever holds packets against counters needs both to be complete.
+        # Packets can be compared with counters only if both are complete.
         world.settle()
     for host in world.hosts.values():
         if host.alive and not host.paused:
@@ -106,7 +106,7 @@ def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int) -> tuple[Any, ..
 
 
 def _sample(world: World, every_ns: int) -> None:
-    """Have every host say from time to time how much it sent and how much it keeps, as a real agent does."""
+    """Have every host log periodically how much it sent and how much it keeps, as a real agent does."""
     _sample_hosts(world)
     world.after(every_ns, _sample, world, every_ns)
 

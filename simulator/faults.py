@@ -1,4 +1,4 @@
-"""Faults in virtual time: all of the vocabulary, at a time or when something happens."""
+"""Faults in virtual time: all kinds of faults, each at a set time or at a trigger."""
 
 from dataclasses import dataclass, replace
 
@@ -18,12 +18,12 @@ KNOWN: frozenset[type[Fault]] = frozenset(
         *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
     )
 )
-"""The faults that this engine has a line for, in `FaultPlayer._do`; flaps and partitions are split by `steps`."""
+"""The faults that this engine knows: `FaultPlayer._do` has a line for each, and `steps` splits flaps and partitions."""
 
 
 @dataclass(frozen=True)
 class Healing:
-    """How faults end: for how long the run then goes on, and what is not healed."""
+    """How faults end: how long the run goes on after them, and what is not healed."""
 
     for_ms: float
     dead: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class FaultPlayer:
 
     @property
     def unfired(self) -> list[Fault]:
-        """The faults that still wait: their trigger never came, or the run was over before they were due."""
+        """The faults that did not happen: their trigger never came, or the run ended before they were due."""
         return [*(waiting.fault for waiting in self._waiting), *self._own]
 
     def inject(self, fault: Fault) -> None:
@@ -66,9 +66,9 @@ class FaultPlayer:
                 self._apply(step)
 
     def heal(self, healing: Healing) -> None:
-        """End what goes wrong: links are up and lose nothing, switches, controller and hosts are up, nobody waits.
+        """End all faults: links are up and lose nothing; switches, controller and hosts are up; no fault waits for a trigger.
 
-        Only the hosts and switches that `healing` names are left dead and cut off, whatever became of them until now.
+        Only the hosts and switches that `healing` names are dead and cut off from now on, whatever their state was before.
         """
         self._waiting.clear()
         self._own.clear()
@@ -94,7 +94,7 @@ class FaultPlayer:
         self._healed = True
 
     def _arm(self, name: str, host: SimulatedHost) -> None:
-        """Have a host crash by itself, in this life or a later one, at the events that its crashes wait for."""
+        """Have a host crash itself, in this life or a later one, at the events that its crashes wait for."""
         own = [fault for fault in self._own if fault.target == name]
         host.crashes = tuple(CrashWhen(when.event, when.origin, when.sequence, when.nth) for fault in own if (when := fault.when))
 
@@ -123,7 +123,7 @@ class FaultPlayer:
             return
         now_ns = self._world.now_ns
         record = FaultRecord(fault=name_of(fault), target=fault.target, asked_ns=now_ns, applied_ns=now_ns, details=fault.details)
-        # Before it is done: a host that restarts may send at once, and that may be what the next fault waits for.
+        # Recorded before it happens: a host that restarts may send at once, and thereby trigger the next fault.
         self.records.append(record)
         self._do(fault)
 
@@ -173,7 +173,7 @@ class FaultPlayer:
                 self._put_at_door(host, AtDoor(kind, nth, copies=2))
 
     def _put_at_door(self, host: str, fault: AtDoor) -> None:
-        """Ask it of the agent, if it runs; the fault ends with the agent."""
+        """Inject the fault into the agent, if the agent runs; the fault ends with the agent."""
         if self._world.hosts[host].alive:
             self._world.hosts[host].life.fault_at_door(fault)
 
@@ -202,6 +202,6 @@ class _Waiting:
         self._left = trigger.nth
 
     def is_the_one(self) -> bool:
-        """Count an event that fits; whether it is the n-th."""
+        """Count an event that fits, and say whether it is the n-th."""
         self._left -= 1
         return self._left == 0

@@ -1,7 +1,7 @@
 """A host in virtual time: it drives one life of a core after another.
 
-It keeps the promises of `hostagent.contract.core`: what a call stored, logged and delivered takes effect as a whole when the call ends, and
-then the datagrams leave, one by one, packed as the agent packs them. A crash may come before each datagram, and at no other place.
+The host keeps the promises of `hostagent.contract.core`: all that a call stored, logged and delivered takes effect when the call ends; then
+the datagrams leave, one by one, packed as the agent packs them. A crash may come before each datagram, and at no other point of a call.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedHost:
-    """One host: its clock, storage and timers, and the life that its core leads. A crash and a restart begin a new life."""
+    """One host: its clock, storage and timers, and the current life of its core. A restart after a crash begins a new life."""
 
     def __init__(self, world: "World", name: str, core: type[Core], parameters: Any, pack_ms: float | None) -> None:
         self.host = name
@@ -38,7 +38,7 @@ class SimulatedHost:
         self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.clock = Clock(lambda: world.now_ns, lambda: world.now_ns)
         self.crashes: tuple[CrashWhen, ...] = ()
-        """What every life is to do to itself at an event of its own."""
+        """The crashes that every life inflicts on itself, each at an event of the host."""
         self.on_own_crash: Callable[[int], None] = lambda _number: self.crash()
         self._packet = 0
         self._packer = Packer(pack_ms)
@@ -49,7 +49,7 @@ class SimulatedHost:
 
     @property
     def core(self) -> Core:
-        """The core of the life that the host leads or led last."""
+        """The core of the host's current or last life."""
         return self.life.core
 
     @property
@@ -79,7 +79,7 @@ class SimulatedHost:
         self._end_call()
 
     def crash(self) -> None:
-        """Die at once: timers, unsent datagrams, what waited and everything that was not stored are gone."""
+        """Die at once: timers, unsent datagrams, waiting calls and everything that was not stored are lost."""
         self.alive = self.paused = False
         self._timers.clear()
         self._packer.clear()
@@ -92,11 +92,11 @@ class SimulatedHost:
         self._storage.clear()
 
     def pause(self) -> None:
-        """Stand still; what happens meanwhile waits."""
+        """Stop until `resume`; calls meanwhile wait."""
         self.paused = self.alive
 
     def resume(self) -> None:
-        """Go on: with the datagrams that had not left, then with what has waited."""
+        """Continue: first send the datagrams that had not left, then make the calls that waited."""
         self.paused = False
         self._leave()
         while self._waiting and not self.paused:
@@ -104,16 +104,16 @@ class SimulatedHost:
             self.do(call, *arguments)
 
     def hush(self) -> None:
-        """Send nothing more; what arrives is still taken, also by a host that stood still until now."""
+        """Send nothing more. Datagrams are still received, also by a host that was paused until now."""
         self.hushed = True
         self.resume()
 
     def set_clock(self, offset_ns: int, rate: float) -> None:
-        """Put the clock off by so much, and let it run at this rate from now on."""
+        """From now on the clock is off by `offset_ns` and runs at `rate`."""
         self.clock.put_off(offset_ns, rate, self._world.now_ns)
 
     def do(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Let something happen to this host, now or when it is no longer paused."""
+        """Make a call to this host, now or when the host is no longer paused."""
         if not self.alive:
             return
         if self.paused:
@@ -134,7 +134,7 @@ class SimulatedHost:
         self.counters["received" if taken else "refused_injected"] += 1
 
     def sample(self) -> None:
-        """Say how much was sent and how much is kept, as a real agent does. Nothing leaves for that."""
+        """Log how much was sent and how much is kept, as a real agent does. A sample sends nothing."""
         self.life.log("sample", sent=self.counters["sent"], items=retained_items(self.core))
         self._commit()
         if self.life.crash_due is not None:
@@ -146,7 +146,7 @@ class SimulatedHost:
             self.life.fire(name)
 
     def _end_call(self) -> None:
-        """Commit what a call asked for; then let whoever waits for an event of it act, and let the datagrams leave."""
+        """Commit what a call asked for; then fire the faults that its events trigger, and let the datagrams leave."""
         self._commit()
         if self.life.crash_due is not None:
             self.on_own_crash(self.life.crash_due)
@@ -155,7 +155,7 @@ class SimulatedHost:
         self._leave()
 
     def _commit(self) -> None:
-        """Store and log, set the timers, and put what was sent where it will leave from."""
+        """Store and log, set the timers, and hand the messages sent to the packer."""
         life, world = self.life, self._world
         effects = life.effects
         for key, value in effects.stored.items():
@@ -178,7 +178,7 @@ class SimulatedHost:
         life.committed()
 
     def _leave(self) -> None:
-        """Let the datagrams that are due leave, one by one; a trigger may crash or pause the host before each."""
+        """Let the datagrams that are due leave, one by one; a fault may crash or pause the host before each of them."""
         if self.hushed:
             self._packer.clear()
             self._outbox.clear()
@@ -195,4 +195,4 @@ class SimulatedHost:
             self._world.after(due_ns - self._world.now_ns, self.do, self._wake_up)
 
     def _wake_up(self) -> None:
-        """Nothing but what every call does when it ends: let what is due leave."""
+        """An empty call: the end of every call sends the datagrams that are due."""

@@ -1,9 +1,9 @@
-"""One direction of a link in virtual time: a bucket of bandwidth with a queue, a delay with jitter, and bad luck.
+"""One direction of a link in virtual time: a token bucket with a queue, delay with jitter, loss and duplication.
 
-The pipe mirrors what the testbed asks of the kernel. A packet may be lost before it is queued; it leaves when those before it have left at
-the link's bandwidth; and it arrives after the delay, give or take the jitter. A full queue drops its oldest packet and takes the new one,
-so those in between leave earlier. With jitter, packets overtake each other. Bursty loss is a chain of two states, good and bad, with the
-same mean loss.
+The pipe mirrors what the testbed asks of the kernel. A packet may be lost before it is queued. It leaves when the packets before it have
+left at the link's bandwidth, and arrives after the delay, plus or minus jitter. A full queue drops its oldest packet and takes the new one,
+so the packets in between leave earlier. With jitter, packets overtake each other. Bursty loss is a Markov chain of two states, good and
+bad, with the same mean loss.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from typing import Any
 from topologies import Link
 from topologies.network import DEFAULT_QUEUE
 
-# What travels besides a datagram: Ethernet, IPv4 and UDP headers.
+# The Ethernet, IPv4 and UDP headers of a datagram.
 HEADERS_BYTES = 14 + 20 + 8
 NS_PER_MS = 1_000_000
 
@@ -29,18 +29,18 @@ class Counts:
     overflowed: int = 0
     duplicated: int = 0
     cut: int = 0
-    """On the link when it was pulled, or sent while it was down."""
+    """Packets that were on the link when it was pulled, or sent while it was down."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """A place in the queue. It changes when a packet in front of it is dropped."""
+    """A place in the queue, and the arrival times that follow from it. They change when a packet in front is dropped."""
 
     begins_ns: int
     takes_ns: int
     arrivals: tuple[int, ...] = ()
     packets: Sequence[Any] = ()
-    """For the world: what arrives at these times."""
+    """For the world: the packets that arrive at these times."""
 
 
 class Pipe:
@@ -69,16 +69,16 @@ class Pipe:
         self.target = link.other(source)
         self.expensive = link.expensive
         self.up = True
-        # Counts how often the link was pulled: a packet that finds another number at its arrival was cut off.
+        # Counts how often the link was pulled: a packet was cut off if this number changed before its arrival.
         self.epoch = 0
         self.counts = Counts()
         self._random = random
         self._free_ns = 0
         self._bad = False
         self.waiting: deque[Turn] = deque()
-        """The queue, the oldest packet first. What has begun to leave since the last offer is taken off at the next one."""
+        """The queue, oldest packet first. Packets that have begun to leave are removed at the next offer."""
         self.dropped: Turn | None = None
-        """For the world: what the queue dropped at the last offer. What still waits leaves earlier by what that would have taken."""
+        """For the world: what the queue dropped at the last offer. Waiting packets leave earlier by its transmission time."""
         self.change(link)
 
     def change(self, properties: Link) -> None:
@@ -94,7 +94,7 @@ class Pipe:
         )
 
     def pull(self) -> None:
-        """Cut the link, with everything that is on it."""
+        """Cut the link; every packet on it is lost."""
         self.up = False
         self.epoch += 1
         self._free_ns = 0
@@ -132,15 +132,15 @@ class Pipe:
         properties = self.properties
         if properties.burst <= 1 or properties.loss >= 1:
             return self._random.random() < properties.loss
-        # Everything is lost in the bad state, which lasts `burst` packets on average, and nothing in the good one. The good one lasts
-        # one packet at least, so the bad one lasts longer than asked for where the mean loss could not be reached otherwise.
+        # The bad state loses everything and lasts `burst` packets on average; the good state loses nothing and lasts one packet at
+        # least. So the bad state lasts longer than asked for where the mean loss could not be reached otherwise.
         recover = min(1 / properties.burst, (1 - properties.loss) / properties.loss)
         worsen = recover * properties.loss / (1 - properties.loss)
         self._bad = self._random.random() >= recover if self._bad else self._random.random() < worsen
         return self._bad
 
     def _queue(self, now_ns: int, size: int) -> tuple[int, Turn | None]:
-        """When the last bit will have left if nothing in front is dropped, and the turn of a packet that has to wait."""
+        """When the packet's last bit leaves if no packet in front is dropped; and its turn, if the packet has to wait."""
         bandwidth = self.properties.bandwidth_mbit
         if not bandwidth:
             return now_ns, None
@@ -160,7 +160,7 @@ class Pipe:
         return self._free_ns, turn
 
     def _drop_oldest(self) -> None:
-        """Let the oldest packet in the queue go; the others move up."""
+        """Drop the oldest packet in the queue; the others move up."""
         gone = self.dropped = self.waiting.popleft()
         self._free_ns -= gone.takes_ns
         for turn in self.waiting:

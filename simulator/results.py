@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def write(outcome: Outcome, directory: Path) -> tuple[LinkDrops, ...]:
-    """Write events, counters, faults and packets; the drops of each direction of a link, for the run record."""
+    """Write events, counters, faults and packets. Returns the drops of each direction of each link, for the run record."""
     encode = msgspec.json.Encoder()
     logs: dict[str, list[Any]] = {host: [] for host in outcome.world.network.hosts}
     for host, event in outcome.events:

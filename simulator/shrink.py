@@ -8,7 +8,7 @@ from analysis.judging.judge import Judgement
 from hostagent.contract.promises import Guarantee
 from simulator.cases import Case, run
 
-# Simulations tried before a case is taken to be as small as it gets.
+# Simulations to try before shrinking ends.
 MOST_TRIES = 400
 
 
@@ -18,7 +18,7 @@ def broken(judgement: Judgement) -> frozenset[Guarantee]:
 
 
 def shrink(case: Case) -> Case:
-    """The smallest case found that breaks one of the promises that this one breaks."""
+    """The smallest case found that breaks one of the promises that this case breaks."""
     wanted = broken(run(case).judgement)
     tries = MOST_TRIES
     shrinking = True
@@ -35,7 +35,7 @@ def shrink(case: Case) -> Case:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Cases with something less, the largest steps first."""
+    """Cases that are one step smaller, largest steps first."""
     count = len(case.faults)
     size = count
     while size:

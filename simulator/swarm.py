@@ -1,8 +1,7 @@
-"""Random cases from one number each. Every kind of fault is on or off for a whole case, so that rare combinations come up often.
+"""Random cases, each from one seed. Every kind of trouble is on or off for a whole case, so that rare combinations come up often.
 
-A case has a safety phase, in which everything goes wrong that was drawn, and then a liveness phase on the part of the network that is
-healed, long enough for everything that the protocol promises there to come true. Hosts that die for good and switches that are cut off for
-good are no part of it.
+A case has a safety phase with all the faults that were drawn, and then a liveness phase on the healed part of the network, long enough for
+the protocol to do there what it promises. Hosts that die for good and switches that are cut off for good do not belong to the healed part.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,17 +16,17 @@ from scenarios.faults import AnyFault, Trigger, trunks
 from simulator.cases import Case
 from topologies import Network, find
 
-# How many faults of a kind a case has, and how long each lasts at the most.
+# How many faults of a kind a case has at most, and how long each lasts at most.
 MOST_OF_A_KIND = 3
 LONGEST_MS = 3000.0
-# One case in this many may hold what the protocol does not claim to survive.
+# One case in this many may have trouble that the protocol does not claim to survive.
 BEYOND_ONE_IN = 5
-# In one case in this many, messages wait for so long to share a datagram.
+# In one case in this many, messages wait this long to share a datagram.
 PACKED_ONE_IN = 4
 PACK_MS = 10.0
 # A message and its acknowledgement on the wire, with all headers, where nothing is packed.
 BITS_OF_A_COPY = 2400
-# Links that take longer than this share of the protocol's patience to carry everything once, are too narrow for it.
+# A link is too narrow for a protocol if carrying everything once takes longer than this share of the protocol's patience.
 ROOM = 0.25
 
 
@@ -85,7 +84,7 @@ def _partition(draw: _Draw) -> Iterator[AnyFault]:
 
 
 def _draw_side(draw: _Draw) -> tuple[str, ...]:
-    """Some of the switches, and not all."""
+    """At least one switch, but not all."""
     switches = draw.network.switches
     return tuple(draw.random.sample(switches, k=draw.random.randint(1, len(switches) - 1)))
 
@@ -155,10 +154,10 @@ KINDS: dict[str, Callable[[_Draw], Iterator[AnyFault]]] = {
     "drop-message": _at_door(vocabulary.DropMessage),
     "duplicate-message": _at_door(vocabulary.DuplicateMessage),
 }
-"""Every kind of trouble that healing ends, beside what the links do by themselves."""
+"""Every kind of trouble that healing ends, except impairments of links."""
 
 FOR_GOOD = ("crash-for-good", "cut-off-for-good")
-"""The kinds of trouble that healing leaves: hosts stay dead, switches stay cut off from the others."""
+"""The kinds of trouble that healing does not end: hosts stay dead, switches stay cut off from the others."""
 
 _LINK_OPTIONS = {
     "loss": ("1%", "10%", "30%"),
@@ -169,15 +168,15 @@ _LINK_OPTIONS = {
     "bandwidth": ("200kbit", "1mbit", "10mbit"),
     "queue": ("2", "20"),
 }
-"""What the expensive links do by themselves, each on or off for a whole case."""
+"""The impairments of expensive links, each on or off for a whole case."""
 
 
 TROUBLES = (*KINDS, *FOR_GOOD, *_LINK_OPTIONS)
-"""Everything that can be on in a case."""
+"""Every kind of trouble that a case can have."""
 
 
 def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = None) -> tuple[Case, frozenset[str]]:
-    """The case of a number, and the kinds of trouble that are on in it."""
+    """The case of a seed, and the kinds of trouble that it has."""
     random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret
     core = PROTOCOLS[protocol]
     beyond = random.randrange(BEYOND_ONE_IN) == 0
@@ -216,7 +215,7 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
 
 
 def _draw_dead(draw: _Draw) -> tuple[str, ...]:
-    """Hosts to die for good, from one to all but one: any hosts, or all at some of the switches."""
+    """Hosts to die for good, from one to all but one: any hosts, or all hosts of some switches."""
     hosts = draw.network.hosts
     if draw.random.random() < 0.5:
         side = _draw_side(draw)
@@ -229,7 +228,7 @@ def _draw_dead(draw: _Draw) -> tuple[str, ...]:
 def _deaths(draw: _Draw, dead: tuple[str, ...], sources: tuple[str, ...], messages: int) -> Iterator[AnyFault]:
     """How hosts die for good: before the first broadcast, at any time, or in the middle of one.
 
-    In half of the cases all die of the same message: each when it has delivered it, or has sent so many datagrams about it.
+    In half of the cases all die because of the same message: each when it has delivered the message, or sent its n-th datagram about it.
     """
     together = draw.random.random() < 0.5
     origin, sequence = draw.random.choice(sources), draw.random.randint(1, -(-messages // len(sources)))
@@ -246,7 +245,7 @@ def _deaths(draw: _Draw, dead: tuple[str, ...], sources: tuple[str, ...], messag
 
 
 def _copy_ms(network: Network, core: type[Core]) -> float:
-    """How long the narrowest link would take for all copies of a message, were they all to cross it."""
+    """How long the narrowest link would take to carry all copies of a message."""
     narrowest = min((link.bandwidth_mbit for link in network.links if link.bandwidth_mbit), default=float("inf"))
     return core.most_copies(len(network.hosts)) * BITS_OF_A_COPY / narrowest / 1000
 

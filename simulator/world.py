@@ -22,9 +22,9 @@ from simulator.host import SimulatedHost
 from simulator.pipe import Pipe
 from topologies import Network
 
-# What a controller on two cores was seen to take for a grid of 16 switches.
+# Measured: the time that a controller takes on two cores for a grid of 16 switches.
 REROUTING_NS: Final = 20_000_000
-# A packet that has come this far goes in circles, while routes change.
+# A packet with more hops than this is in a loop, which can exist while routes change.
 MOST_HOPS: Final = 255
 
 
@@ -43,9 +43,9 @@ class Packet:
         self.expensive = False
         self.hops = 0
         self.leg = 0
-        """Counts the arrivals that were planned for this packet: one that finds another number was put off, or will not come."""
+        """Counts the arrivals planned for this packet. Only the last one counts: earlier ones were postponed or cancelled."""
         self.waited_since_ns: int | None = None
-        """When it came into the queue of the pipe in which it is."""
+        """When the packet entered the queue of its current pipe."""
 
 
 class World:
@@ -75,7 +75,7 @@ class World:
         self._routes = routes(network, self._up)
         self.controller_alive = True
         self.blank: set[str] = set()
-        """Switches that have started again and have no flows yet."""
+        """Switches that have restarted and have no flows yet."""
         self.hosts = {host: SimulatedHost(self, host, core, parameters, pack_ms) for host in network.hosts}
         self.on_event: Callable[[str, str, str, int], None] | None = None
         self.on_log: Callable[[str, Event], None] | None = None
@@ -89,7 +89,7 @@ class World:
         heapq.heappush(self._heap, (self.now_ns + delay_ns, self._serial, call, arguments))
 
     def run(self, until_ns: int) -> None:
-        """Let everything happen that is due until then."""
+        """Run all events that are due until `until_ns`."""
         heap = self._heap
         while heap and heap[0][0] <= until_ns:
             self.now_ns, _, call, arguments = heapq.heappop(heap)
@@ -98,7 +98,7 @@ class World:
         self.now_ns = until_ns
 
     def settle(self) -> None:
-        """Have every host send nothing more, and let everything arrive that is under way."""
+        """Hush all hosts, and let all packets under way arrive."""
         for host in self.hosts.values():
             host.hush()
         while self._under_way:
@@ -107,7 +107,7 @@ class World:
 
     @property
     def trace_hash(self) -> str:
-        """One number for everything that was logged, sent and received: the same seed gives the same."""
+        """A hash of everything that was logged, sent and received: the same seed gives the same hash."""
         return self._trace.hexdigest()
 
     def log(self, host: SimulatedHost, event: Event) -> None:
@@ -119,7 +119,7 @@ class World:
             self._noticed.append((host.host, event.event, event.origin, event.sequence))
 
     def notify(self) -> None:
-        """Tell whoever waits for it what was logged, now that the call in which it was logged has ended."""
+        """Report what was logged to `on_event`, now that the call that logged it has ended."""
         while self._noticed:
             noticed = self._noticed.popleft()
             if self.on_event is not None:
@@ -127,7 +127,7 @@ class World:
 
     def as_received(self, part: Part) -> Part:
         """A message as a receiver decodes it, so that nothing is shared with the sender."""
-        # A copy for every host is one object, and need not be decoded for each.
+        # A message to many hosts is one object, so it is decoded once.
         if self._received is None or self._received[0] is not part:
             (decoded,) = self.codec.decode(self.codec.datagram(1, 0, (part,), 0)).messages
             self._received = part, Part(decoded, part.purpose, part.kind, part.origin, part.body)
@@ -139,7 +139,7 @@ class World:
         host.counters["sent"] += 1
         host.counters[_SENT[datagram[PURPOSE_AT]]] += 1
         host.counters["messages"] += len(parts)
-        # It says itself who sent it when.
+        # Sender and time are in the datagram itself.
         self._trace.update(b"%d " % self.network.numbers[to] + datagram)
         packet = Packet(host.host, to, self._last_switch[to], parts, number, len(datagram))
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
@@ -147,7 +147,7 @@ class World:
             self._notify_sent(host, parts)
 
     def _notify_sent(self, host: SimulatedHost, parts: Sequence[Part]) -> None:
-        """Tell whoever waits for it which messages have left, one by one, until it is the end of the host. Its own crash comes first."""
+        """Report the messages that have left, one by one, until the host dies: first to the host's own crashes, then to `on_event`."""
         life = host.life
         for part in parts:
             if host.life is not life or not host.alive:
@@ -159,7 +159,7 @@ class World:
                 self.on_event(host.host, "send", part.message.origin, part.message.sequence)
 
     def _cross(self, packet: Packet, pipe: Pipe) -> None:
-        """Send a packet over one pipe, and as far as it gets without delay."""
+        """Send a packet over one pipe, and on over further pipes as far as it gets without delay."""
         following: Pipe | None = pipe
         while following is not None:
             pipe = following
@@ -176,13 +176,13 @@ class World:
             following = self._next_pipe(packet, pipe.target)
 
     def _plan_arrivals(self, packet: Packet, pipe: Pipe, arrivals: tuple[int, ...]) -> None:
-        """Have a packet arrive, or wait in the queue and then arrive."""
+        """Plan the arrivals of a packet and its duplicate, which may have to wait in the queue before."""
         if pipe.dropped is not None:
             self._move_up(pipe)
         waiting = pipe.waiting
         waits = bool(waiting) and waiting[-1].arrivals is arrivals
         packet.waited_since_ns = self.now_ns if waits else None
-        # From here on a duplicate goes its own way.
+        # From here on packet and duplicate are separate objects.
         packets = (packet,) if len(arrivals) == 1 else (packet, copy(packet))
         if waits:
             waiting[-1].packets = packets
@@ -201,7 +201,7 @@ class World:
         heapq.heappush(self._heap, (at_ns, self._serial, self._arrive, (packet, pipe, pipe.epoch, leg)))
 
     def _move_up(self, pipe: Pipe) -> None:
-        """A full queue dropped its oldest packet: it arrives nowhere, and all behind it arrive earlier."""
+        """A full queue dropped its oldest packet: cancel its arrival, and let all packets behind it arrive earlier."""
         assert pipe.dropped is not None
         for packet in pipe.dropped.packets:
             packet.leg += 1
@@ -228,9 +228,9 @@ class World:
             self._cross(packet, following)
 
     def _next_pipe(self, packet: Packet, node: str) -> Pipe | None:
-        """Where a packet goes from a node; nowhere if it has arrived, or if the switch has no flow for it."""
+        """The next pipe of a packet at a node; None if the packet has arrived, or if the switch has no flow for it."""
         if node == packet.destination:
-            # An event of its own: whatever happens at this host, the one that sends has done what it was about first.
+            # Scheduled as a separate event, so that the sender's call finishes before the receiver's begins.
             self.after(0, self._into_host, packet)
             return None
         packet.hops += 1
@@ -259,12 +259,12 @@ class World:
         self.after(REROUTING_NS, self.reroute)
 
     def start_controller(self) -> None:
-        """Start a controller. It takes it as long as after a change of a link until the routes are in force."""
+        """Start a controller. Its routes are in force after `REROUTING_NS`, as after a change of a link."""
         self.controller_alive = True
         self.after(REROUTING_NS, self.reroute)
 
     def reroute(self) -> None:
-        """Compute the routes over the links that are up, if there is a controller to do it."""
+        """Compute the routes over the links that are up, if the controller runs."""
         if not self.controller_alive:
             return
         self.blank.clear()
