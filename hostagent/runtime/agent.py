@@ -1,7 +1,7 @@
 """The agent: a protocol core on a real UDP socket, with a real clock, in the network namespace of its host.
 
-One wake-up drains many datagrams, lets the core react to each, commits what it stored and logged, and only then sends what it sent, with
-messages to the same host in one datagram. All timers of the core, and what waits to be packed, share one timer of the event loop.
+One wake-up reads many datagrams, lets the core react to each, commits what the core stored and logged, and only then sends the core's
+messages, those to the same host in one datagram. The core's timers and the messages that wait to be packed share one event loop timer.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from hostagent.runtime.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
 MOST_PER_WAKE_UP: Final = 256
-# Room for bursts while the process waits for a core: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
+# Room for bursts while the process waits for a processor: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
@@ -48,9 +48,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     events: str
     """The directory of the event logs."""
     private: str
-    """The directory of what only lives as long as the run: storage, counters and control sockets."""
+    """The directory of files that exist only during the run: storage, counters and control sockets."""
     pack_ms: float | None = 0.0
-    """How messages to the same host share a datagram, in the words of `hostagent.runtime.packing`."""
+    """How messages to the same host share a datagram; `hostagent.runtime.packing` has the values."""
 
     def event_log(self, host: str) -> Path:
         """The event log of a host."""
@@ -70,7 +70,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agent:
-    """Drives one life of a host: feeds the core, and carries out what it asks for."""
+    """Drives one life of a host: calls the core, and carries out what the core asks for."""
 
     def __init__(self, core: type[Core], setting: Setting, order: StartOrder) -> None:
         host, hosts = order.host, tuple(setting.addresses)
@@ -145,18 +145,18 @@ class Agent:
         self._counters[counters.RECEIVED if taken else counters.REFUSED["injected"]] += 1
 
     def _crash(self) -> None:
-        """Say which crash was due, and die at once. What is left unread is counted first, or it would be missing from the books."""
+        """Report which crash was due, and die at once. Unread datagrams are counted first, or the books would miss them."""
         os.write(1, f"crash {self._host} {self._life.crash_due}\n".encode())
         with suppress(BlockingIOError):
             while True:
                 self._socket.recv(1)
                 self._counters[counters.REFUSED["unread"]] += 1
-        # From here on the kernel counts.
+        # From here on the kernel counts the datagrams that arrive.
         self._socket.close()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _on_request(self) -> None:
-        """Do what the testbed asks, all that it has asked by now: messages that are broadcast at once can share datagrams."""
+        """Serve all requests of the testbed that wait: messages that are broadcast together can share datagrams."""
         for _ in range(MOST_PER_WAKE_UP):
             try:
                 request, asker = self._control.recvfrom(65536)
@@ -165,7 +165,7 @@ class Agent:
             if self._stops_at(request):
                 return
             if asker:
-                # Whoever can be answered wants to know when it is in force.
+                # The testbed waits for this confirmation that the request is in force.
                 with suppress(OSError):
                     self._control.sendto(request, asker)
             if self._life.is_over:
@@ -173,13 +173,13 @@ class Agent:
         self._finish_wake_up()
 
     def _stops_at(self, encoded: bytes) -> bool:
-        """Do what a request says; whether it says to stop."""
+        """Serve a request, and say whether it was `Stop`."""
         match decode_request(encoded):
             case BroadcastRequest(payload=payload):
                 self._counters[counters.BROADCAST] += 1
                 self._life.broadcast(payload)
             case Hush():
-                # The last sample is of this moment: from now on it is not the protocol that is quiet.
+                # Take the last sample now: from here on the silence is not the protocol's doing.
                 self._hushed = True
                 self._sampler.cancel()
                 self._sample()
@@ -205,7 +205,7 @@ class Agent:
         self._finish_wake_up()
 
     def _on_sample(self) -> None:
-        """Say twice a second how much was sent and how much is kept."""
+        """Log twice a second how much was sent and how much is kept."""
         self._sample()
         self._finish_wake_up()
         self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)
@@ -214,7 +214,7 @@ class Agent:
         self._life.log("sample", sent=self._counters[counters.SENT], items=retained_items(self._life.core))
 
     def _finish_wake_up(self) -> None:
-        """Commit, then send, then set the one alarm."""
+        """Commit, then send, then set the alarm."""
         self._commit()
         if self._life.is_over:
             self._crash()
@@ -222,7 +222,7 @@ class Agent:
         self._set_alarm()
 
     def _commit(self) -> None:
-        """Make durable what the core stored and logged, and put what it sent where it will leave from."""
+        """Make durable what the core stored and logged, and hand the core's messages to the packer."""
         effects = self._life.effects
         self._storage.commit(effects.stored, effects.events)
         self._counters[counters.DELIVERED] += len(effects.deliveries)
@@ -232,7 +232,7 @@ class Agent:
         self._life.committed()
 
     def _set_timers(self) -> None:
-        """Set, move and cancel timers; the entry of a timer that was moved or cancelled is skipped when its time comes."""
+        """Set, move and cancel timers. The heap keeps old entries of moved and cancelled timers; `_on_alarm` skips them."""
         timers = self._life.effects.timers
         for name, due_ns in timers.items():
             if due_ns is None:
@@ -243,7 +243,7 @@ class Agent:
         timers.clear()
 
     def _set_alarm(self) -> None:
-        """Wake up for the first timer, or for what waits to be packed; while the socket has no room, that waits for room."""
+        """Wake up for the first timer, or for messages that wait to be packed; while the socket is full, those wait for room."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -254,7 +254,7 @@ class Agent:
             self._alarm = self._loop.call_later((min(moments_ns) - time.monotonic_ns()) / NS_PER_S, self._on_alarm)
 
     def _send_what_is_due(self) -> None:
-        """Make datagrams of what is due and send them. While the socket is full, messages wait, and more of them can be packed."""
+        """Pack the messages that are due and send them. While the socket is full, messages wait, so more of them share datagrams."""
         if self._hushed:
             self._outbox.clear()
             self._packer.clear()
@@ -296,13 +296,13 @@ class Agent:
         self._set_alarm()
 
     def _on_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Something that the event loop called has raised: let `run` raise it."""
+        """A callback of the event loop has raised an exception: let `run` raise it."""
         if not self._end.done():
             self._close()
             self._end.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
     def _close(self) -> None:
-        """Take no more events, not even those that the event loop has already seen."""
+        """Handle no more events, not even those that the event loop has already received."""
         self._sampler.cancel()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -316,7 +316,7 @@ def _udp_socket(address: str, port: int) -> socket.socket:
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.setblocking(False)
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-    # Linux names this option, Python does not: like SO_RCVBUF, but not held to the limit for ordinary users.
+    # SO_RCVBUFFORCE, which Python does not name: like SO_RCVBUF, but not bounded by the limit for ordinary users.
     so_rcvbufforce = 33
     udp.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, RECEIVE_BUFFER)
     udp.bind((address, port))

@@ -1,4 +1,4 @@
-"""What the testbed may ask of a running agent, as datagrams on a private Unix socket of the host."""
+"""The requests of the testbed to a running agent: datagrams on a private Unix socket of the host."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ class BroadcastRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class Hush(msgspec.Struct, frozen=True, tag=True):
-    """Send nothing more, but go on receiving and counting: what is in flight when a run ends must still be accounted for."""
+    """Send nothing more, but go on receiving and counting, since datagrams in flight at the end of a run must be accounted for."""
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -18,7 +18,7 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 class SetClock(msgspec.Struct, frozen=True, tag=True):
-    """Since a moment on the machine's clock, the host's clock is off by so much and runs at this rate."""
+    """From `since_ns` of the machine's clock, the host's clock is off by `offset_ns` and runs at `rate`."""
 
     offset_ns: int
     rate: float
@@ -26,7 +26,7 @@ class SetClock(msgspec.Struct, frozen=True, tag=True):
 
 
 class AtDoor(msgspec.Struct, frozen=True, tag=True):
-    """Receive the `nth` message of a kind from now on `copies` times: not at all, or twice."""
+    """Receive the `nth` message of this kind, counted from now, `copies` times: not at all, or twice."""
 
     kind: str
     nth: int
@@ -34,7 +34,7 @@ class AtDoor(msgspec.Struct, frozen=True, tag=True):
 
 
 class CrashWhen(msgspec.Struct, frozen=True):
-    """Kill yourself at the `nth` event that fits: no other process could do it at the very moment. Empty fields fit everything."""
+    """The agent kills itself at the `nth` event that fits: no other process could do so in time. Empty fields fit everything."""
 
     event: str
     origin: str = ""
@@ -43,14 +43,14 @@ class CrashWhen(msgspec.Struct, frozen=True):
 
 
 class StartOrder(msgspec.Struct, frozen=True):
-    """Which agent the launcher is to start, and what is true of its host from the first moment on."""
+    """Which agent the launcher is to start, and which faults its host has from the start."""
 
     host: str
     incarnation: int
     clock: SetClock | None = None
     """The fault of the machine's clock, if there is one."""
     crashes: tuple[CrashWhen, ...] = ()
-    """Those that have not happened yet. Each counts its events from this start on."""
+    """The crashes that have not happened yet. Each counts its events from this start."""
 
 
 Request = BroadcastRequest | Hush | Stop | SetClock | AtDoor

@@ -1,4 +1,4 @@
-"""Counters of one host in a small shared file: the agent adds, anybody may look, and a SIGKILL loses nothing."""
+"""Counters of one host in a small shared file: the agent writes, any process may read, and a SIGKILL loses nothing."""
 
 import mmap
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import REASONS
 
-# An injected fault may have a message dropped at the agent's door, or have the agent die with datagrams unread.
+# An injected fault may drop a message on arrival ("injected"), or kill the agent while datagrams are unread ("unread").
 _REFUSALS: Final = (*REASONS, "injected", "unread")
 NAMES: Final = (
     "sent",
@@ -19,8 +19,8 @@ NAMES: Final = (
     "broadcast",
     "delivered",
 )
-"""Every counter, in file order: 64-bit integers in the byte order of the machine. `sent`, `received` and `refused_` count datagrams;
-`messages` counts what the datagrams sent carried, since several may share one, and `delivered` what the application got."""
+"""Every counter, in file order: 64-bit integers in the byte order of the machine. `sent`, `received` and `refused_` count datagrams.
+`messages` counts the messages in the datagrams sent, since several may share one; `delivered` counts deliveries to the application."""
 
 SENT: Final = NAMES.index("sent")
 SENT_FOR: Final = tuple(NAMES.index(f"sent_{purpose.name.lower()}") for purpose in Purpose)
@@ -33,7 +33,7 @@ DELIVERED: Final = NAMES.index("delivered")
 
 
 def open_counters(path: Path) -> "memoryview[int]":
-    """The counters at `path` as a writable array; they go on from what the file holds, or from zero."""
+    """The counters at `path` as a writable array, with the values in the file, or zeros if there is none."""
     size = 8 * len(NAMES)
     with path.open("a+b") as file:
         file.truncate(size)

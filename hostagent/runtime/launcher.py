@@ -1,11 +1,11 @@
-"""Starts the agents of a run: one process that has everything imported, forked once for each host.
+"""Starts the agents of a run: one process imports everything, and forks once for each host.
 
-A fork costs milliseconds where a fresh interpreter costs a tenth of a second of processor time, and shares its memory. The testbed talks to
-the launcher in lines:
+A fork takes milliseconds of processor time and shares memory with the launcher; a new interpreter would take a tenth of a second. The
+testbed talks to the launcher in lines:
 
     on its standard input    a `StartOrder`, as JSON
     on its standard output   ready HOST PID          the agent is bound and its core has started
-                             crash HOST NUMBER       the agent is about to kill itself, at the event that this crash of its order waited for
+                             crash HOST NUMBER       the agent is about to kill itself: this crash of its `StartOrder` is due
                              died HOST STATUS        the process ended: an exit status, or minus a signal
 
 When its standard input ends, because the testbed closed it or died, the launcher kills its agents and exits: no run leaves agents behind.
@@ -51,7 +51,7 @@ def serve(order: LaunchOrder) -> None:
 
 @contextmanager
 def _held(number: signal.Signals) -> Iterator[None]:
-    """Hold a signal back: an agent that dies at once must be known by name before its death is reported."""
+    """Block a signal: the launcher must know the name of a new agent before it reports that the agent died."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
@@ -60,7 +60,7 @@ def _held(number: signal.Signals) -> Iterator[None]:
 
 
 def _reap(agents: dict[int, str]) -> None:
-    """Report every agent that has ended. Another signal may come meanwhile and do the rest."""
+    """Report every agent that has ended. A nested call, from another signal, may report some of them."""
     while agents:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -85,7 +85,7 @@ def _fork_agent(order: LaunchOrder, start: StartOrder) -> int:
             asyncio.run(_run_agent(order.setting, start))
             status = 0
         except BaseException:  # noqa: BLE001 - nothing may escape into the launcher
-            # Where the disk is full there may be no room for last words either.
+            # If the disk is full, the traceback may not fit either.
             with suppress(OSError):
                 traceback.print_exc()
                 sys.stderr.flush()
@@ -108,7 +108,7 @@ def _report(line: str) -> None:
 def main() -> None:
     """Read the order from the file named on the command line and serve."""
     order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=LaunchOrder)
-    # Ctrl-C is for the testbed, which then closes our standard input.
+    # The testbed handles Ctrl-C, and then closes the launcher's standard input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     serve(order)

@@ -1,14 +1,14 @@
-"""One life of a host, from its start to its crash: what every driver does with a core, whatever carries out its effects.
+"""One life of a host, from its start to its crash: what all drivers do with a core in the same way.
 
-A life numbers the broadcasts, durably; hands each event to the part of the core that it is for; and holds the faults that wait in the
-agent. Those end with it:
+A life numbers the broadcasts, durably; hands each event to the part of the core that handles it; and holds the faults that are pending in
+the agent. These faults end with the life:
 
 * at the door: the n-th message of a kind is dropped or received twice;
-* its own crash: at the n-th event that fits. A crash at an event of the log comes when the call that logged it is committed, before
-  anything that the call sent leaves; a crash at `send` comes when a datagram that carries the message has left, before the next one.
-  The trigger of a crash that has not happened is set again at the next start, and counts from there.
+* own crash: the agent kills itself at the n-th event that fits. A crash at a logged event comes after the commit of the call that logged
+  the event, before anything that the call sent leaves; a crash at `send` comes when a datagram with the message has left, before the next.
+  A crash that has not happened is set again at the next start, and counts its events from there.
 
-The clock, and the faults of the clock, belong to the machine: whoever starts a life hands the clock over.
+The clock, and the faults of the clock, belong to the machine: the driver passes the clock to each life.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ LAST_BROADCAST: Final = "host/last broadcast"
 
 
 class Life:
-    """The core of a host, what it asked for, and the faults that wait in it."""
+    """The core of a host, the effects that it asked for, and the pending faults."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Life:
         self.crashes = [_Countdown(crash, crash.nth) for crash in crashes]
         """The crashes that wait for an event."""
         self.crash_due: int | None = None
-        """The number of the crash whose event has come, in the order in which they were given."""
+        """The index, in the given order, of the crash whose event has come."""
         self._seen = 0
 
     @property
@@ -83,7 +83,7 @@ class Life:
         self._notice()
 
     def receive(self, sender: str, messages: Sequence[Message], *, expensive: bool) -> bool:
-        """Hand the messages of a datagram to the core; whether the datagram counts as received. Without its only message it does not."""
+        """Hand the messages of a datagram to the core. Returns whether it counts as received: not if its only message is dropped."""
         if self._at_door:
             copies = [self._copies(message) for message in messages]
             messages = [message for message, times in zip(messages, copies, strict=True) for _ in range(times)]
@@ -102,7 +102,7 @@ class Life:
         self._notice()
 
     def log(self, event: str, **details: object) -> None:
-        """Add a line of the driver's own to the event log."""
+        """Add a line to the event log, for the driver."""
         self._env.log(event, details=details)
         self._notice()
 
@@ -112,16 +112,16 @@ class Life:
             self._count("send", part.message.origin, part.message.sequence)
 
     def fault_at_door(self, fault: AtDoor) -> None:
-        """Let a fault wait at the door."""
+        """Add a fault at the door."""
         self._at_door.append(_Countdown(fault, fault.nth))
 
     def forgive(self) -> None:
-        """Forget all faults that wait."""
+        """Forget all pending faults."""
         self._at_door.clear()
         self.crashes.clear()
 
     def committed(self) -> None:
-        """Everything that was asked for is carried out, or on its way."""
+        """The driver has carried out all effects, or queued them: forget them."""
         effects = self.effects
         effects.stored.clear()
         effects.events.clear()
@@ -131,14 +131,14 @@ class Life:
         self._seen = 0
 
     def _copies(self, message: Message) -> int:
-        """How often a message is to be received: once, unless a fault waits for it. Every fault counts every message of its kind."""
+        """How often to receive a message: once, unless a fault at the door says otherwise. Every fault counts all messages of its kind."""
         kind = type(message).__name__
         due = [waiting for waiting in self._at_door if waiting.fault.kind == kind and waiting.counts_down()]
         self._at_door = [waiting for waiting in self._at_door if waiting not in due]
         return due[0].fault.copies if due else 1
 
     def _notice(self) -> None:
-        """Show what was logged since the last call to the crashes that wait for it."""
+        """Compare the events logged since the last time with the triggers of the crashes."""
         if self.crashes:
             for event in self.effects.events[self._seen :]:
                 self._count(event.event, event.origin, event.sequence)
@@ -153,7 +153,7 @@ class Life:
 
 
 class _Countdown(Generic[Fault]):
-    """A fault that waits for its n-th occasion."""
+    """A fault that happens at the n-th event that fits."""
 
     def __init__(self, fault: Fault, nth: int) -> None:
         assert nth > 0, nth
@@ -161,6 +161,6 @@ class _Countdown(Generic[Fault]):
         self._left = nth
 
     def counts_down(self) -> bool:
-        """Count an occasion; whether it is the n-th."""
+        """Count an event that fits, and say whether it is the n-th."""
         self._left -= 1
         return self._left == 0

@@ -1,4 +1,4 @@
-"""How much a core keeps: the items in its containers, counted by looking, so that no protocol has to report on itself."""
+"""How much a core keeps: the items in its containers, counted by introspection, so that protocols need no code for it."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def _items(value: Any) -> int:
         return len(value) + sum(map(_items, value.values()))
     if isinstance(value, list | tuple | set | frozenset | deque):
         return len(value) + sum(map(_items, value))
-    # Parts that protocols share are objects of ours.
+    # Shared parts are objects of this package.
     if type(value).__module__.startswith("hostagent."):
         return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env", "_core"})
     return 0

@@ -1,4 +1,4 @@
-"""What Python lacks of Linux: entering a network namespace, for one thread at a time, dying with the parent, and borrowing sockets."""
+"""Linux system calls that Python lacks: to enter a network namespace with one thread, to die with the parent, to copy sockets."""
 
 import ctypes
 import os
@@ -35,14 +35,14 @@ def inside(namespace: Path) -> Iterator[None]:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, however it dies, and even if that was a moment ago."""
+    """Have the kernel kill this process when its parent dies for any reason, even if the parent is already dead."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def borrowed_sockets(pid: int, family: int) -> list[socket.socket]:
-    """The sockets of a family that another process has, as our own too, so that what has arrived at them outlives it."""
+    """Duplicates of another process's sockets of a family, so that the datagrams in their buffers outlive that process."""
     process = os.pidfd_open(pid)
     try:
         numbers = [int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir() if str(entry.readlink()).startswith("socket:")]

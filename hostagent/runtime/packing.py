@@ -1,16 +1,15 @@
-"""Messages to the same host share a datagram: cost is packets, so what leaves a host together travels together.
+"""Packing: messages to the same host share a datagram, since cost is counted in packets.
 
-This is a part of the environment that every core gets, under the agent and in virtual time; a core sends messages and knows nothing of it.
-`pack_ms` says how it is done:
+Agents and simulated hosts pack in the same way; a core only sends messages and knows nothing of packing. `pack_ms` says how:
 
     None   off: every message is a datagram of its own
-    0      what a core sends to a host in one call, or in the many calls of one wake-up, is one datagram; nothing waits
-    above  to each host at most one datagram every `pack_ms`, unless it is full: a message to a host that was sent nothing for that long
-           leaves at once, and the next ones wait until that time is over or they fill a datagram
+    0      all messages to one host from one call, or from the many calls of one wake-up, share a datagram; no message waits
+    above  each host is sent at most one datagram every `pack_ms`, unless a datagram is full. After a pause of `pack_ms`, a message to the
+           host leaves at once; the next messages wait until `pack_ms` is over or they fill a datagram
 
-So a message waits at most `pack_ms` at a host, a message on its own does not wait at all, and the messages of a stream, once they share a
-datagram, wait no more at the hosts that pass them on in the same rhythm. Messages to one host leave in the order in which they were sent.
-A datagram is full when the next message would make it longer than an Ethernet frame carries.
+So a message waits at most `pack_ms` at a host, and a single message does not wait at all. Messages of a stream that share a datagram stay
+together and do not wait again at hosts that pass them on in the same rhythm. Messages to one host leave in the order in which they were
+sent. A datagram is full when the next message would not fit into an Ethernet frame.
 """
 
 import heapq
@@ -25,7 +24,7 @@ Datagram = tuple[str, list[Part]]
 
 
 class Packer:
-    """What a host has sent and what has not left yet. Times are nanoseconds of any clock that only goes forward."""
+    """The messages of one host that have not left yet. Times are nanoseconds of any monotonic clock."""
 
     def __init__(self, pack_ms: float | None) -> None:
         self._off = pack_ms is None
@@ -38,7 +37,7 @@ class Packer:
 
     @property
     def due_ns(self) -> int | None:
-        """When the next of what is held must leave; nothing if nothing is held."""
+        """When the next held message must leave; None if no message is held."""
         while self._deadlines:
             due_ns, to = self._deadlines[0]
             if to in self._waiting and self._waiting[to].held_until_ns == due_ns:
@@ -59,7 +58,7 @@ class Packer:
             self._touched[to] = None
 
     def take(self, now_ns: int) -> list[Datagram]:
-        """What is to leave now, at the end of a call or a wake-up: the host that was sent to first comes first."""
+        """The datagrams that leave now, at the end of a call or a wake-up, in the order in which their hosts were first sent to."""
         if self._off:
             taken, self._alone = self._alone, []
         elif self._wait_ns:
@@ -78,14 +77,14 @@ class Packer:
         self._deadlines.clear()
 
     def _overdue(self, now_ns: int) -> Iterator[Datagram]:
-        """What was held for long enough."""
+        """The messages that were held for `pack_ms`."""
         while (due_ns := self.due_ns) is not None and due_ns <= now_ns:
             _, to = heapq.heappop(self._deadlines)
             self._touched.pop(to, None)
             yield from self._leave(to, now_ns, self._waiting.pop(to).datagrams)
 
     def _ready(self, now_ns: int) -> Iterator[Datagram]:
-        """What was sent just now and need not wait: to hosts that were sent nothing of late, and full datagrams to the others."""
+        """The messages sent just now that need not wait: those to hosts without a recent datagram, and full datagrams to the others."""
         for to in self._touched:
             waiting = self._waiting[to]
             if self._left_ns.get(to, now_ns - self._wait_ns) + self._wait_ns <= now_ns:

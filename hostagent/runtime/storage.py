@@ -1,14 +1,14 @@
-"""Stable storage and the event log of one host, written so that a SIGKILL at any instant leaves one truth.
+"""Stable storage and the event log of one host, written so that both agree after a SIGKILL at any instant.
 
-What a core stored and what it logged during one wake-up belong together: a host that remembers a delivery that its log does not show has
-lost a message, and one that shows a delivery it does not remember will deliver it twice. So a wake-up is committed as a whole. First one
-record goes to the store, with a checksum, the stored values and the length that the log is about to have; then the lines go to the log,
-and the last of them carries the checksum of them all (`hostagent.contract.events`). With that line the wake-up is committed: a reader of
-the log believes it from then on, and a restart believes the last record of the store if the log is as long as the record says. Datagrams
-leave the host only after the commit, so nobody can have heard of a wake-up that is not committed.
+What a core stored and what it logged during one wake-up must survive together: if a delivery is stored and not logged, a message is lost;
+if a delivery is logged and not stored, the host will deliver the message twice. So a wake-up is committed as a whole. First one record is
+appended to the store, with a checksum, the stored values and the length that the log is about to have. Then the lines are appended to the
+log, the last of them with the checksum of all (`hostagent.contract.events`). That last line is the commit: from then on readers of the log
+accept the lines, and a restart accepts the last record of the store, because the log is as long as the record says. Datagrams leave the
+host only after the commit, so no other host can know of a wake-up that is not committed.
 
-A restart cuts an unfinished commit off the log, whether the storage was kept or lost, and readers do not believe one. So no line that was
-ever believed is taken back, and where a host dies for good its log ends with its last commit.
+Readers ignore an unfinished commit, and a restart cuts it off the log, whether the storage was kept or lost. So a line that a reader
+accepted is never taken back, and the log of a host that died for good ends with its last commit.
 
 Data handed to `write(2)` survives the death of the process, which is the failure that is injected here; it is not synced to disk.
 """
@@ -24,7 +24,7 @@ import msgspec
 
 from hostagent.contract.events import Event, commit, committed
 
-# In front of each record: its length and its checksum.
+# Each record starts with its length and its checksum.
 _NUMBER: Final = 4
 _FRONT: Final = 2 * _NUMBER
 # Rewrite the store when it has grown to four times its size after the last rewrite, but not while it is this small.
@@ -32,7 +32,7 @@ _SMALLEST_REWRITE: Final = 1 << 20
 
 
 class _Record(msgspec.Struct, array_like=True):
-    """The length of the event log after a commit, and the encoded values stored; a value of None is forgotten."""
+    """The length of the event log after a commit, and the encoded values stored; the value None removes a key."""
 
     log_length: int
     values: dict[str, bytes | None]
@@ -55,7 +55,7 @@ class Storage:
         self._rewrite()
 
     def commit(self, stored: Mapping[str, bytes | None], events: Sequence[Event]) -> None:
-        """Make all of this durable, or nothing."""
+        """Make all values and events durable, or none of them."""
         lines = commit(events) if events else b""
         self._log_length += len(lines)
         if stored:
@@ -73,13 +73,13 @@ class Storage:
         os.close(self._store)
 
     def _restore(self, records: list[_Record]) -> int:
-        """Take up the values of every record whose commit is in the log; the length of the log's commits.
+        """Restore the values of every record whose commit is in the log. Returns the length of the log's commits.
 
-        Only the last record can lack its lines, as each commit ends before the next begins. The first was written when the log was
-        complete.
+        Only the last record can lack its lines, as each commit ends before the next begins. The first record was written when the log
+        was complete.
         """
         trusted, length = records[-2:][0].log_length if records else 0, os.fstat(self._log).st_size
-        # A log that somebody has cut is read from its beginning.
+        # A log that is shorter than the store says was cut, and is read from its beginning.
         trusted = trusted if trusted <= length else 0
         length = trusted + committed(os.pread(self._log, length - trusted, trusted)).length
         assert all(a.log_length <= b.log_length for a, b in pairwise(records)), "a log never shrinks"
@@ -89,7 +89,7 @@ class Storage:
         return length
 
     def _rewrite(self) -> None:
-        """Replace the store by one record that says the same, atomically, and open it for appending."""
+        """Replace the store atomically by one record with the same values, and open it for appending."""
         assert os.fstat(self._log).st_size == self._log_length, "the store is rewritten when the log is complete"
         draft = self._path.with_suffix(".new")
         self._store = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -98,7 +98,7 @@ class Storage:
 
 
 def _records(data: bytes) -> Iterator[_Record]:
-    """The records of a store, up to the first that is not whole."""
+    """The records of a store, up to the first that is incomplete."""
     position = 0
     while position + _FRONT <= len(data):
         start = position + _FRONT
@@ -125,6 +125,6 @@ def _apply(values: dict[str, bytes], changed: Mapping[str, bytes | None]) -> Non
 
 
 def _write(file: int, data: bytes) -> None:
-    """Write all of it: a full disk raises here, and the agent stops rather than go on unrecorded."""
+    """Write all of `data`. A full disk raises an exception here, so that the agent stops and does not go on unrecorded."""
     while data:
         data = data[os.write(file, data) :]

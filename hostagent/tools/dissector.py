@@ -1,4 +1,4 @@
-"""The wire format for Wireshark: a dissector in Lua, with the protocols and messages that there are."""
+"""The wire format for Wireshark: a dissector in Lua that names all protocols and messages."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from hostagent.protocols import PROTOCOLS
 
 
 def dissector() -> str:
-    """The Lua file: numbers and names, then what does not depend on them."""
+    """The Lua file: a table of numbers and names, then `dissector.lua`."""
     return f"local WIRE = {_lua(_wire())}\n\n{Path(__file__).with_suffix('.lua').read_text(encoding='utf-8')}"
 
 
@@ -31,7 +31,7 @@ def _wire() -> dict[str, Any]:
 
 
 def _lua(value: Any, indent: str = "") -> str:
-    """A value as Lua writes it; names are plain text without quotes in them."""
+    """A value in Lua syntax. Strings must not contain quotation marks."""
     if not isinstance(value, dict):
         return f'"{value}"' if isinstance(value, str) else str(value)
     inner = f"{indent}    "
