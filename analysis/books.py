@@ -3,7 +3,7 @@
     what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that  -  what links duplicated
     what was seen going into it  =  what it received  +  refused  +  lost to a full buffer or to nobody listening
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
-    what vanished at a node      =  what was dropped on its way out of that node or into it, or what a failed link explains
+    what vanished at a node      =  what was dropped on its way out of that node or into it, or what a fault explains (analysis.excuses)
     what left a switch           <= what reached it  +  what its links duplicated
 
 and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
@@ -16,19 +16,14 @@ from typing import Final
 
 import msgspec
 
-from analysis.judging.network_state import timeline
-from runfiles.format import CaptureRecord, FaultRecord
+from runfiles.format import CaptureRecord
 from runfiles.reading import RunInput
-from topologies.network import Network
 
-# Packets under way when a link fails, and those sent before the controller has re-routed them, are lost to the failure. The longest
-# one-way delay and the slowest re-routing are both well below a second.
-REROUTING_NS: Final = 1_000_000_000
-FOR_EVER: Final = 2**63 - 1
 FOREIGN: Final = "foreign"
 # Faults after which links are shaped anew. What was duplicated just before that is in no count.
 _RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
-_UNDISTURBING: Final = frozenset({"clock", "drop-message", "duplicate-message"})
+# Of fewer packets than this, a balance says too little: figures may miss packets that nobody noticed.
+LEAST_CHECKED: Final = 0.5
 
 
 class CaptureReport(msgspec.Struct, frozen=True):
@@ -65,14 +60,17 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 class Fates(msgspec.Struct, frozen=True, kw_only=True):
     """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
 
-    `disturbed`: it was last seen while a link was down or routes were changing.
+    `excused`: a fault explains it. `checked`: had it vanished without a cause, anywhere on its way, that would have been noticed. `unpaid`:
+    it vanished before the first expensive link that it would have had to cross.
     """
 
     gap: bool
     repeated: bool
     wrong_bit: bool
     vanished_at: str | None
-    disturbed: bool
+    excused: bool = False
+    checked: bool = True
+    unpaid: bool = False
     packets: int
     example: str
 
@@ -97,6 +95,14 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     wrong_cost_bits: int
     foreign: int
     """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
+    packets: int = 0
+    """Host-to-host packets of this run that were seen."""
+    checked_share: float | None = None
+    """Of these packets, the share whose loss without a cause would have been noticed; that of the others a fault would have excused."""
+    unpaid: int = 0
+    """Packets between clusters that vanished before their first expensive link. Their cost is not counted."""
+    foreign_expensive: int = 0
+    """Datagrams to our port that were not of this run, on expensive links. Their cost is not counted either."""
 
 
 def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates], reports: Sequence[CaptureReport]) -> Books:
@@ -109,6 +115,7 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
         *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
         *_switch_differences(run, costs),
         *_vanished_differences(journeys, _dropped_out_of(run)),
+        *_unchecked_differences(journeys),
     )
     hosts, counters = run.network.hosts, run.counters.values()
     return Books(
@@ -121,14 +128,37 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
         refused=sum(_refused(host) for host in counters),
         undelivered=sum(_undelivered(host) for host in counters),
         vanished=sum(group.packets for group in journeys if group.vanished_at),
-        vanished_link_down=sum(group.packets for group in journeys if group.vanished_at and group.disturbed),
+        vanished_link_down=sum(group.packets for group in journeys if group.vanished_at and group.excused),
         dropped_loss=sum(drops.loss for drops in run.run.link_drops),
         dropped_queue=sum(drops.queue for drops in run.run.link_drops),
         dropped_overrun=sum(drops.overrun for drops in run.run.link_drops),
         duplicated=sum(drops.duplicated for drops in run.run.link_drops),
         wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit),
         foreign=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.target in run.network.numbers),
+        packets=sum(group.packets for group in journeys),
+        checked_share=_checked_share(journeys),
+        unpaid=sum(group.packets for group in journeys if group.unpaid),
+        foreign_expensive=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.expensive),
     )
+
+
+def told_books(books: Books) -> str:
+    """The books in half a sentence: whether they balance, and how much that says."""
+    state = "balanced" if books.balanced else f"open in {len(books.differences)} places"
+    return f"books {state}" + ("" if books.checked_share is None else f", {100 * books.checked_share:.1f} % of packets checked")
+
+
+def _checked_share(journeys: Iterable[Fates]) -> float | None:
+    groups = list(journeys)
+    packets = sum(group.packets for group in groups)
+    return sum(group.packets for group in groups if group.checked) / packets if packets else None
+
+
+def _unchecked_differences(journeys: Iterable[Fates]) -> Iterator[str]:
+    """A balance of the few packets that no fault could have excused is none."""
+    share = _checked_share(journeys)
+    if share is not None and share < LEAST_CHECKED:
+        yield f"only {100 * share:.1f} % of packets were checked: faults would have excused the loss of the others"
 
 
 def seen_leaving(costs: Iterable[LinkCost]) -> Counter[str]:
@@ -145,38 +175,6 @@ def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
     for cost in costs:
         total[cost.target] += cost.packets
     return total
-
-
-def disturbances(network: Network, faults: Iterable[FaultRecord]) -> tuple[tuple[int, int], ...]:
-    """The times, as disjoint intervals, in which faults may explain that packets vanish.
-
-    That is a while around every change of a link, a switch, the controller or a host, and all the time during which routes join not all
-    hosts, because links are down or because nobody re-routes.
-    """
-    cut_since: int | None = None
-    intervals = []
-    for at_ns, fault, ground in timeline(network, faults):
-        if fault.fault in _UNDISTURBING:
-            continue
-        intervals.append((fault.asked_ns - REROUTING_NS, fault.applied_ns + REROUTING_NS))
-        part_of = ground.parts(most_loss=1.0)  # The kernel counts what a lossy link drops, so loss explains itself.
-        is_cut = len({part_of[host] for host in network.hosts}) > 1
-        if is_cut and cut_since is None:
-            cut_since = at_ns
-        elif not is_cut and cut_since is not None:
-            intervals.append((cut_since, at_ns))
-            cut_since = None
-    return _merge([*intervals, *([(cut_since, FOR_EVER)] if cut_since is not None else [])])
-
-
-def _merge(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
 
 
 def _capture_differences(captures: Iterable[CaptureRecord], reports: Iterable[CaptureReport]) -> Iterator[str]:
@@ -234,7 +232,7 @@ def _journey_differences(journeys: Iterable[Fates], *, duplicates: bool) -> Iter
         count = _count(group.packets)
         if group.gap:
             yield f"{count} seen leaving a node that no capture shows reaching it, {group.example} for one"
-        if group.repeated and not group.disturbed and not duplicates:
+        if group.repeated and not group.excused and not duplicates:
             yield f"{count} seen more than once in the same direction of a link, {group.example} for one"
         if group.wrong_bit:
             yield f"{count} seen to arrive with a cost bit that is not what the links crossed say, {group.example} for one"
@@ -243,7 +241,7 @@ def _journey_differences(journeys: Iterable[Fates], *, duplicates: bool) -> Iter
 def _vanished_differences(journeys: Iterable[Fates], dropped: Counter[str]) -> Iterator[str]:
     vanished: dict[str, list[Fates]] = {}
     for group in journeys:
-        if group.vanished_at is not None and not group.disturbed:
+        if group.vanished_at is not None and not group.excused:
             vanished.setdefault(group.vanished_at, []).append(group)
     for node, groups in sorted(vanished.items()):
         count = sum(group.packets for group in groups)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.books import CaptureReport, Fates, LinkCost, balance, disturbances, merged
+from analysis.books import CaptureReport, Fates, LinkCost, balance, merged
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
 from analysis.judging.history import History
@@ -94,8 +94,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
     progress("reading packets")
     reports, link_costs = (_of_runs(table, runs) for table in scan_packets(spark, runs))
     progress("counting packets")
-    disturbed = [disturbances(run.network, run.faults) for run in runs]
-    journeys, message_costs = (_of_runs(table, runs) for table in count_journeys(spark, runs, disturbed))
+    journeys, message_costs = (_of_runs(table, runs) for table in count_journeys(spark, runs))
     progress("measuring delays")
     events = scan_events(spark, runs).persist()
     delivered = tables.deliveries(events.where("report is null"))

@@ -10,7 +10,7 @@ message that its header names: the first of the messages with the lowest purpose
 message are meaningful over a stream only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,9 +23,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from analysis.excuses import Excuse, excuses
 from analysis.tables.scan import Batches, batch_of, distribute, packets_table
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import COST_DSCP
+from runfiles.controller_log import read_controller_log
 from runfiles.reading import RunInput
 
 FATES: Final = pa.schema(
@@ -34,7 +36,9 @@ FATES: Final = pa.schema(
         ("repeated", pa.bool_()),
         ("wrong_bit", pa.bool_()),
         ("vanished_at", pa.string()),
-        ("disturbed", pa.bool_()),
+        ("excused", pa.bool_()),
+        ("checked", pa.bool_()),
+        ("unpaid", pa.bool_()),
         ("example", pa.string()),
     ]
 )
@@ -48,6 +52,7 @@ _SIGHTINGS: Final = 1 << 20
 _NODES: Final = ("source", "target", "sender", "destination", "origin")
 _READ: Final = (*_NODES, "purpose", "packet", "sequence", "at_ns", "dscp", "expensive")
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
+_FLAGS: Final = tuple(field.name for field in FATES if pa.types.is_boolean(field.type))
 
 Numbers = NDArray[Any]
 
@@ -57,7 +62,9 @@ class Journeys(NamedTuple):
 
     `gap`: the packet left a node that it was never seen to reach. `repeated`: it was seen twice in one direction of a link. `vanished_at`:
     if the packet did not arrive, the node that it was seen to reach but not to leave. `wrong_bit`: at the destination, the cost bit did not
-    agree with the links that the packet crossed.
+    agree with the links that the packet crossed. `excused`: a fault explains that the packet vanished there, or, if the packet arrived, that
+    it went in a circle. `checked`: at no place on its way would a fault have excused a loss, or the loss was certain (`analysis.excuses`).
+    `unpaid`: the packet vanished before the first of the expensive links that it would have had to cross.
     """
 
     sender: Numbers
@@ -67,23 +74,41 @@ class Journeys(NamedTuple):
     sequence: Numbers
     purpose: Numbers
     expensive: Numbers
-    last_ns: Numbers
     gap: Numbers
     repeated: Numbers
     vanished_at: Numbers
     wrong_bit: Numbers
+    excused: Numbers
+    checked: Numbers
+    unpaid: Numbers
 
 
-def count_journeys(
-    spark: SparkSession, runs: Sequence[RunInput], disturbed: Sequence[Sequence[tuple[int, int]]]
-) -> tuple[pa.Table, pa.Table]:
-    """The number of packets of each fate, and the cost of each message; both tables have a column `run`.
+class NetworkFacts(NamedTuple):
+    """What there is to know of a run's network: its nodes, the switch and the cluster of each host, and what its faults explain."""
 
-    `disturbed` holds, for each run, the intervals of link failures, which do not overlap.
-    """
+    nodes: tuple[str, ...]
+    switch_of: Mapping[str, str]
+    cluster_of: Mapping[str, int]
+    excuses: tuple[Excuse, ...]
+
+
+def facts_of(run: RunInput) -> NetworkFacts:
+    """What the journeys of a run's packets are held against."""
+    network = run.network
+    return NetworkFacts(
+        nodes=(*network.hosts, *network.switches),
+        switch_of={host: network.access_switch(host) for host in network.hosts},
+        cluster_of={host: number for number, cluster in enumerate(network.clusters) for host in cluster},
+        excuses=excuses(network, run.faults, read_controller_log(run.directory)),
+    )
+
+
+def count_journeys(spark: SparkSession, runs: Sequence[RunInput]) -> tuple[pa.Table, pa.Table]:
+    """The number of packets of each fate, and the cost of each message; both tables have a column `run`."""
     tasks = [
-        partial(_counted, number, run, disturbed[number], some, of)
+        partial(_counted, number, run.directory, facts, some, of)
         for number, run in enumerate(runs)
+        for facts in [facts_of(run)]
         for of in [_tasks(packets_table(run.directory))]
         for some in range(of)
     ]
@@ -105,12 +130,11 @@ def _tasks(place: Path) -> int:
     return 1 << (sightings // _SIGHTINGS).bit_length() if sightings else 0
 
 
-def _counted(number: int, run: RunInput, disturbed: Sequence[tuple[int, int]], some: int, of: int) -> Batches:
+def _counted(number: int, directory: Path, facts: NetworkFacts, some: int, of: int) -> Batches:
     """Count the journeys of share `some` of the packets of a run; there are `of` shares."""
-    nodes = [*run.network.hosts, *run.network.switches]
-    found = journeys(_read(packets_table(run.directory), some, of), nodes)
-    names = pa.array(nodes)
-    for table in (_fates(found, names, disturbed), _message_costs(found, names)):
+    found = journeys(_read(packets_table(directory), some, of), facts)
+    names = pa.array(facts.nodes)
+    for table in (_fates(found, names), _message_costs(found, names)):
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         yield batch_of(COUNTED, table.num_rows, columns | {"run": pa.repeat(number, table.num_rows)})
 
@@ -122,9 +146,9 @@ def _read(place: Path, some: int, of: int) -> pa.Table:
     return ds.dataset(place, format=form).to_table(list(_READ), filter=chosen, use_threads=False)
 
 
-def journeys(sightings: pa.Table, nodes: Sequence[str]) -> Journeys:
+def journeys(sightings: pa.Table, facts: NetworkFacts) -> Journeys:
     """The journeys of packets from their sightings: rows of the packets table that have a `packet`."""
-    names = pa.array(nodes)
+    nodes, names = facts.nodes, pa.array(facts.nodes)
     seen = {name: _positions(sightings[name], names) for name in _NODES}
     seen |= {"purpose": _positions(sightings["purpose"], _PURPOSES)}
     seen |= {name: sightings[name].to_numpy() for name in ("packet", "sequence", "at_ns", "expensive")}
@@ -153,15 +177,44 @@ def journeys(sightings: pa.Table, nodes: Sequence[str]) -> Journeys:
     end = np.where(end < 0, np.append(first[1:], len(order)) - 1, end)
     lost = ~any_of(arriving) & (seen["destination"][first] >= 0)
     expensive = any_of(seen["expensive"])
+    excused, unchecked = _excused(seen, facts)
+    cluster = np.array([*(facts.cluster_of.get(node, -1) for node in nodes), -1])
+    is_far = cluster[seen["sender"][first]] != cluster[seen["destination"][first]]
     return Journeys(
         **{name: seen[name][first] for name in ("sender", "packet", "destination", "origin", "sequence", "purpose")},
         expensive=expensive,
-        last_ns=np.maximum.reduceat(seen["at_ns"], first),
         gap=any_of(from_nowhere & ~is_sender) | ~any_of(from_nowhere),
         repeated=repeated,
         vanished_at=np.where(lost, seen["target"][end], -1),
         wrong_bit=any_of(arriving & (seen["marked"] != expensive[journey])),
+        excused=np.where(lost, excused[end], any_of(excused)),
+        checked=~any_of(unchecked),
+        unpaid=lost & ~expensive & is_far,
     )
+
+
+def _excused(seen: Mapping[str, Numbers], facts: NetworkFacts) -> tuple[Numbers, Numbers]:
+    """For each sighting, whether a fault explains that the packet is seen nowhere else, and whether such packets may also get through."""
+    place_of = {node: number for number, node in enumerate(facts.nodes)}
+    nodes = len(facts.nodes)
+    last = np.array([*(place_of[facts.switch_of[node]] if node in facts.switch_of else -1 for node in facts.nodes), -1])
+    leads = seen["target"] * nodes + last[seen["destination"]]
+    leads[last[seen["destination"]] < 0] = -1
+    came = seen["source"] * nodes + seen["target"]
+    excused, unchecked = np.zeros(len(leads), np.bool_), np.zeros(len(leads), np.bool_)
+    by_time = np.argsort(seen["at_ns"], kind="stable")
+    times = seen["at_ns"][by_time]
+
+    def among(values: Numbers, pairs: Iterable[tuple[str, str]]) -> Numbers:
+        return np.isin(values, [place_of[one] * nodes + place_of[other] for one, other in pairs])
+
+    for excuse in facts.excuses:
+        rows = by_time[np.searchsorted(times, excuse.start_ns) : np.searchsorted(times, excuse.end_ns, side="right")]
+        at = np.isin(seen["target"][rows], [place_of[node] for node in excuse.nodes])
+        explained = rows[at | among(leads[rows], excuse.places) | among(came[rows], excuse.over)]
+        excused[explained] = True
+        unchecked[explained] |= not excuse.certain
+    return excused, unchecked
 
 
 def _positions(texts: pa.ChunkedArray, known: pa.Array) -> Numbers:
@@ -174,22 +227,16 @@ def _positions(texts: pa.ChunkedArray, known: pa.Array) -> Numbers:
     return found.astype(np.int64)
 
 
-def _fates(found: Journeys, names: pa.Array, disturbed: Sequence[tuple[int, int]]) -> pa.Table:
+def _fates(found: Journeys, names: pa.Array) -> pa.Table:
     """The number of packets of each fate, with the first packet as an example."""
-    starts, ends = np.array(disturbed, np.int64).reshape(-1, 2).T
-    interval = np.searchsorted(starts, found.last_ns, side="right") - 1
-    is_disturbed = (interval >= 0) & (found.last_ns <= np.append(ends, 0)[interval])
-    parts = (found.gap, found.repeated, found.wrong_bit, is_disturbed, found.vanished_at + 1)
-    fate = np.ravel_multi_index(parts, (2, 2, 2, 2, len(names) + 1))
+    flags = [getattr(found, name).astype(np.bool_) for name in _FLAGS]
+    fate = np.ravel_multi_index((*flags, found.vanished_at + 1), (*(2 for _ in flags), len(names) + 1))
     _, example, count = np.unique(fate, return_index=True, return_counts=True)
     vanished_at = found.vanished_at[example]
     return pa.table(
-        {
-            "gap": found.gap[example],
-            "repeated": found.repeated[example],
-            "wrong_bit": found.wrong_bit[example],
+        {name: flag[example] for name, flag in zip(_FLAGS, flags, strict=True)}
+        | {
             "vanished_at": names.take(pa.array(vanished_at, mask=vanished_at < 0)),
-            "disturbed": is_disturbed[example],
             "packets": count,
             "example": [
                 # The high half of a packet number is the incarnation of the sender; the low half counts within it.

@@ -3,15 +3,12 @@
 import msgspec
 import pytest
 
-from analysis.books import FOR_EVER, REROUTING_NS, CaptureReport, Fates, LinkCost, balance, disturbances
+from analysis.books import LEAST_CHECKED, CaptureReport, Fates, LinkCost, balance
 from runfiles.format import FaultRecord, LinkDrops
 from runfiles.reading import RunInput, load
 from tests.analysis.synthetic import Maker
-from topologies import clusters
 
-FINE = Fates(
-    gap=False, repeated=False, wrong_bit=False, vanished_at=None, disturbed=False, packets=1, example="packet 1 of h1 to h2"
-)
+FINE = Fates(gap=False, repeated=False, wrong_bit=False, vanished_at=None, packets=1, example="packet 1 of h1 to h2")
 LOST = msgspec.structs.replace(FINE, vanished_at="s1", packets=3)
 
 
@@ -113,8 +110,8 @@ def test_vanished_packets_need_drops_at_the_node_where_they_vanished(run):
 
 
 def test_a_failed_link_explains_what_vanished_and_what_went_in_circles(run):
-    assert differences(run, journeys=(FINE, msgspec.structs.replace(LOST, disturbed=True))) == ()
-    assert differences(run, journeys=(FINE, msgspec.structs.replace(FINE, repeated=True, disturbed=True))) == ()
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(LOST, excused=True))) == ()
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(FINE, repeated=True, excused=True))) == ()
 
 
 @pytest.mark.parametrize("fate", ["gap", "repeated", "wrong_bit"])
@@ -141,50 +138,10 @@ def fault(what: str, target: str, at_s: int) -> FaultRecord:
     return FaultRecord(fault=what, target=target, asked_ns=at_s * 10**9, applied_ns=at_s * 10**9)
 
 
-SECOND = 10**9
-
-
-def test_a_link_that_fails_and_comes_back_disturbs_a_while_each_time():
-    failed = [fault("link-down", "s1-s2", 10), fault("link-up", "s1-s2", 20)]
-    ring = clusters(3, 1, "ring")
-    around = [(at * SECOND - REROUTING_NS, at * SECOND + REROUTING_NS) for at in (10, 20)]
-    assert disturbances(ring, failed) == tuple(around)
-
-
-def test_links_that_cut_the_network_in_two_disturb_until_one_is_back():
-    failed = [fault("link-down", "s1-s2", 10), fault("link-down", "s2-s3", 15), fault("link-up", "s1-s2", 20)]
-    first = (10 * SECOND - REROUTING_NS, 10 * SECOND + REROUTING_NS)
-    assert disturbances(clusters(3, 1, "ring"), failed) == (first, (15 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS))
-
-
-def test_a_cut_that_is_never_mended_disturbs_to_the_end():
-    failed = [fault("link-down", "s1-s2", 10)]
-    assert disturbances(clusters(2, 1, "line"), failed) == ((10 * SECOND - REROUTING_NS, FOR_EVER),)
-
-
-@pytest.mark.parametrize("what", ["clock", "drop-message", "duplicate-message"])
-def test_faults_that_touch_no_packet_on_its_way_do_not_explain_lost_packets(what):
-    assert disturbances(clusters(2, 1, "line"), [fault(what, "h1", 1)]) == ()
-
-
-@pytest.mark.parametrize(
-    ("what", "target"), [("crash", "h1"), ("pause", "h1"), ("heal", ""), ("controller-stop", ""), ("link-change", "s1-s2")]
-)
-def test_every_other_fault_disturbs_a_while(what, target):
-    assert disturbances(clusters(2, 1, "line"), [fault(what, target, 1)]) == ((0, SECOND + REROUTING_NS),)
-
-
-def test_a_stopped_switch_disturbs_until_it_is_back():
-    failed = [fault("switch-stop", "s2", 10), fault("switch-start", "s2", 20)]
-    assert disturbances(clusters(3, 1, "ring"), failed) == ((10 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS),)
-
-
-def test_while_nobody_reroutes_a_failed_link_disturbs_although_there_is_another_way():
-    failed = [fault("controller-stop", "", 5), fault("link-down", "s1-s2", 10), fault("controller-start", "", 20)]
-    around = (5 * SECOND - REROUTING_NS, 5 * SECOND + REROUTING_NS)
-    assert disturbances(clusters(3, 1, "ring"), failed) == (around, (10 * SECOND - REROUTING_NS, 20 * SECOND + REROUTING_NS))
-
-
-def test_a_lossy_link_explains_itself():
-    lossy = msgspec.structs.replace(fault("link-change", "s1-s2", 10), details={"loss": 1.0})
-    assert disturbances(clusters(2, 1, "line"), [lossy]) == ((10 * SECOND - REROUTING_NS, 10 * SECOND + REROUTING_NS),)
+def test_a_balance_of_few_packets_is_none(run):
+    """The share is told, and where it is small the verdict is unknown like that of any run whose figures may miss something."""
+    unchecked = msgspec.structs.replace(FINE, checked=False, packets=3)
+    (sentence,) = differences(run, journeys=(FINE, unchecked))
+    assert sentence == "only 25.0 % of packets were checked: faults would have excused the loss of the others"
+    assert LEAST_CHECKED == 0.5
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(unchecked, packets=1))) == ()

@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from analysis import job
-from analysis.books import FOREIGN, REROUTING_NS
+from analysis.books import FOREIGN, told_books
+from analysis.excuses import REROUTING_NS
 from analysis.figures.summary import Summary, read_summary
 from analysis.job import analyse, compare
 from analysis.judging.judge import Verdict
@@ -83,10 +84,27 @@ def _lost_elsewhere_than_dropped(maker: Maker) -> None:
 
 def _lost_after_the_link_was_back(maker: Maker) -> None:
     maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    before_ns = START_NS - 2 * REROUTING_NS
     maker.faults += [
-        FaultRecord(fault="link-down", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
-        FaultRecord(fault="link-up", target="s1-s2", asked_ns=START_NS - REROUTING_NS, applied_ns=START_NS - REROUTING_NS),
+        FaultRecord(fault="link-down", target="s1-s2", asked_ns=before_ns, applied_ns=before_ns),
+        FaultRecord(fault="link-up", target="s1-s2", asked_ns=before_ns, applied_ns=before_ns),
     ]
+
+
+def _lost_while_a_link_fails_that_it_does_not_cross(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    maker.faults.append(FaultRecord(fault="link-down", target="s2-s3", asked_ns=LATE_NS, applied_ns=LATE_NS))
+
+
+def _lost_while_its_destination_crashes(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    maker.faults.append(FaultRecord(fault="crash", target="h3", asked_ns=LATE_NS, applied_ns=LATE_NS))
+
+
+def _lost_on_a_link_that_is_shaped_anew(maker: Maker) -> None:
+    maker.send("h1", "h3", LATE_NS, lost_on="s1-s2")
+    change = {"bandwidth_mbit": 1.0}
+    maker.faults.append(FaultRecord(fault="link-change", target="s1-s2", asked_ns=LATE_NS, applied_ns=LATE_NS, details=change))
 
 
 def _agent_says_more(maker: Maker) -> None:
@@ -117,6 +135,9 @@ COOKED: dict[Callable[[Maker], None], str] = {
     _lost_without_a_cause: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
     _lost_elsewhere_than_dropped: "1 packet was last seen at s1, where 0 were dropped",
     _lost_after_the_link_was_back: "1 packet was last seen at s1, where 0 were dropped",
+    _lost_while_a_link_fails_that_it_does_not_cross: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
+    _lost_while_its_destination_crashes: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
+    _lost_on_a_link_that_is_shaped_anew: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
     _agent_says_more: "h3 says it sent 2 datagrams, 1 were seen leaving it",
     _agent_received_less: "2 datagrams were seen on their way into h3, which says 1 were received",
     _capture_dropped: "captures/h1-s1.pcap misses 3 packets",
@@ -258,6 +279,21 @@ def test_cooked_books_are_found_out(summaries, cook):
     assert not summary.balanced
     assert any(COOKED[cook] in difference for difference in summary.differences), summary.differences
     assert summary.verdict is Verdict.UNKNOWN
+
+
+def test_what_a_failed_link_took_along_is_excused_and_the_share_that_was_checked_is_told(summaries):
+    """Of four packets that were seen, the one to h4 came when the link to it failed."""
+    books = summaries["lossy"].books
+    assert (books.balanced, books.packets, books.checked_share) == (True, 4, 0.75)
+    assert told_books(books) == "books balanced, 75.0 % of packets checked"
+    assert (books.vanished, books.vanished_link_down) == (2, 1)
+    assert told_books(summaries["silent"].books) == "books balanced"
+
+
+def test_packets_that_vanish_before_their_first_expensive_link_are_counted_as_unpaid(summaries):
+    """One of the lossy run was lost on the expensive link itself, and one behind it. One that no capture shows is not known at all."""
+    assert summaries["lossy"].books.unpaid == 1
+    assert summaries["intruded"].books.foreign_expensive == 2
 
 
 def test_foreign_datagrams_are_counted_and_change_no_figure(summaries):
@@ -433,7 +469,7 @@ def test_journeys_are_the_same_however_many_tasks_share_them(spark, tmp_path, mo
     scan.scan_packets(spark, [run])
 
     def counted():
-        fates, costs = journeys.count_journeys(spark, [run], [()])
+        fates, costs = journeys.count_journeys(spark, [run])
         return fates.drop_columns("example").to_pylist(), costs.sort_by([("sequence", "ascending"), ("purpose", "ascending")])
 
     together = counted()
