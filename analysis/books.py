@@ -22,7 +22,7 @@ from runfiles.reading import RunInput
 FOREIGN: Final = "foreign"
 # Faults after which links are shaped anew. What was duplicated just before that is in no count.
 _RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
-# Of fewer packets than this, a balance says too little: figures may miss packets that nobody noticed.
+# Of fewer packets than this, a balance says so little that the reasons for the verdict tell it.
 LEAST_CHECKED: Final = 0.5
 
 
@@ -115,7 +115,6 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
         *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
         *_switch_differences(run, costs),
         *_vanished_differences(journeys, _dropped_out_of(run)),
-        *_unchecked_differences(journeys),
     )
     hosts, counters = run.network.hosts, run.counters.values()
     return Books(
@@ -145,7 +144,16 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
 def told_books(books: Books) -> str:
     """The books in half a sentence: whether they balance, and how much that says."""
     state = "balanced" if books.balanced else f"open in {len(books.differences)} places"
-    return f"books {state}" + ("" if books.checked_share is None else f", {100 * books.checked_share:.1f} % of packets checked")
+    return f"books {state}, {_checked(books)} checked"
+
+
+def told_omissions(books: Books) -> str:
+    """What the cost of a run leaves out, as far as it was counted; nothing where nothing was."""
+    parts = [
+        f"{books.unpaid} packets lost before their first expensive link" if books.unpaid else "",
+        f"{books.foreign_expensive} foreign datagrams on expensive links" if books.foreign_expensive else "",
+    ]
+    return " and ".join(filter(None, parts))
 
 
 def _checked_share(journeys: Iterable[Fates]) -> float | None:
@@ -154,11 +162,20 @@ def _checked_share(journeys: Iterable[Fates]) -> float | None:
     return sum(group.packets for group in groups if group.checked) / packets if packets else None
 
 
-def _unchecked_differences(journeys: Iterable[Fates]) -> Iterator[str]:
-    """A balance of the few packets that no fault could have excused is none."""
-    share = _checked_share(journeys)
-    if share is not None and share < LEAST_CHECKED:
-        yield f"only {100 * share:.1f} % of packets were checked: faults would have excused the loss of the others"
+def reservations_about(books: Books) -> tuple[str, ...]:
+    """What a reader of the verdict must know of the books although they balance.
+
+    It does not make the verdict unknown. Promises are judged on event logs and costs on the packets that were seen, so a packet that
+    vanished unnoticed makes no broken promise look kept. And it vanished where a fault lost packets anyway, so it is no more than a
+    protocol has to cope with.
+    """
+    if books.checked_share is None or books.checked_share >= LEAST_CHECKED:
+        return ()
+    return (f"only {_checked(books)} were checked: faults would have excused the loss of the others",)
+
+
+def _checked(books: Books) -> str:
+    return "no packets" if books.checked_share is None else f"{100 * books.checked_share:.1f} % of packets"
 
 
 def seen_leaving(costs: Iterable[LinkCost]) -> Counter[str]:

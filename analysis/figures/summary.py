@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from analysis.books import Books, CaptureReport, LinkCost
+from analysis.books import Books, CaptureReport, LinkCost, reservations_about
 from analysis.figures.detection import Detection, detection
 from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
@@ -132,7 +132,7 @@ def summarise(
         balanced=books.balanced,
         differences=books.differences,
         verdict=judgement.verdict,
-        verdict_reasons=judgement.reasons,
+        verdict_reasons=(*judgement.reasons, *reservations_about(books)),
         not_tested=judgement.not_tested,
         checks=judgement.findings,
         books=books,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.books import Books, told_books
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, LoggedEvent, make
 from analysis.judging.judge import Judgement, judge
@@ -37,17 +38,28 @@ def history_of(run: RunInput) -> History:
     return make(run.network.hosts, rows(), run.run.ended_ns, (*run.run.problems, *problems))
 
 
-class _Books(msgspec.Struct):
+class _Summary(msgspec.Struct):
     differences: tuple[str, ...] = ()
+    books: Books | None = None
 
 
 def _open_books(directory: Path) -> tuple[str, ...]:
+    summary = _summary(directory)
+    return doubts_about(summary.differences) if summary else ("its books have not been done: ./castbed analyse does them",)
+
+
+def books_of(directory: Path) -> str:
+    """The state of the books of a run, in half a sentence; nothing where they have not been done."""
+    summary = _summary(directory)
+    return told_books(summary.books) if summary and summary.books else ""
+
+
+def _summary(directory: Path) -> _Summary | None:
     path = directory / "summary.json"
     try:
-        books = decode_file(path.read_bytes(), _Books, path)
+        return decode_file(path.read_bytes(), _Summary, path)
     except (OSError, msgspec.MsgspecError):
-        return ("its books have not been done: ./castbed analyse does them",)
-    return doubts_about(books.differences)
+        return None
 
 
 def doubts_about(differences: tuple[str, ...]) -> tuple[str, ...]:

@@ -67,7 +67,8 @@ def cost_caption(several: bool) -> str:
     """The caption of the plot of costs; `several` means that groups have repeats."""
     caption = (
         "Packets between hosts that crossed at least one expensive link, per message broadcast, by purpose. The dashed line is the "
-        "least possible number, k - 1, if every message has packets of its own; messages that share packets can cost less."
+        "least possible number, k - 1, if every message has packets of its own; messages that share packets can cost less. Packets "
+        "that were lost before their first expensive link are not counted, nor is what is not of the run, such as ICMP."
     )
     repeats = " Bars are medians over repeats, split by purpose as in the median run; whiskers are 95 % confidence intervals."
     return caption + (repeats if several else "")

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analysis.books import told_books, told_omissions
 from analysis.figures.claims import Claim, status_word
 from analysis.figures.comparison import (
     COST,
@@ -353,7 +354,8 @@ def _runs(page: Page, directory: Path) -> Iterator[RunRow]:
     for group in page.groups:
         for number, run in enumerate(group.runs):
             summary = run.summary
-            books = "balanced" if summary.balanced else f"open: {len(summary.differences)}"
+            omitted = told_omissions(summary.books)
+            books = told_books(summary.books).removeprefix("books ") + (f"; the cost leaves out {omitted}" if omitted else "")
             files = tuple(_files(run.directory, directory))
             yield RunRow("" if number else group.name, summary.seed, _marks({str(summary.verdict): 1})[0], books, files)
 

@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from analysis.books import told_omissions
 from analysis.figures.claims import Claim, status_word
 from analysis.figures.comparison import COST, MEASURES, REST, Compared, Comparison, Measure, interval_text, percent
 from analysis.figures.detection import described_detection
@@ -29,10 +30,11 @@ _CLAIM_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
 _MOST_PROBLEMS = 3
 
 
-def judgement_table(judgement: Judgement) -> Table:
-    """A row for each promise: the verdict, the number of cases judged, and the reason."""
+def judgement_table(judgement: Judgement, books: str = "") -> Table:
+    """A row for each promise: the verdict, the number of cases judged, and the reason; the state of the books beneath it, if given."""
     reliability = judgement.relative_reliability
-    caption = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
+    allowed = "" if reliability is None else f"{percent(reliability)} of the deliveries that the network allowed"
+    caption = "\n".join(filter(None, (allowed, books)))
     table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("promise", "verdict"):
         table.add_column(heading, no_wrap=True)
@@ -73,7 +75,13 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
         each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
         table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
+    if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
+        table.caption = (
+            f"{table.caption}\nbooks: {'all' if min(shares) == 1 else f'at least {100 * min(shares):.1f} % of'} packets checked"
+        )
     for summary in summaries:
+        if omitted := told_omissions(summary.books):
+            table.caption = f"{table.caption}\n{summary.label}: the cost leaves out {omitted}"
         if summary.detector is not None:
             table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
         if summary.not_tested:

@@ -2,11 +2,12 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import msgspec
 
 from analysis.figures.tree_report import report as tree_report
-from analysis.judging.check_run import check_run, history_of
+from analysis.judging.check_run import books_of, check_run, history_of
 from analysis.pages.terminal_tables import judgement_table, reformation_table, tree_table
 from runfiles.reading import load, runs_in
 from testbed.commands.sharing import opened
@@ -23,7 +24,7 @@ def check(arguments: Namespace) -> int:
     else:
         for directory, judgement in judgements.items():
             output.print(directory, soft_wrap=True)
-            output.print(judgement_table(judgement))
+            output.print(judgement_table(judgement, books_of(Path(directory))))
     return status_of(judgement.verdict for judgement in judgements.values())
 
 

@@ -18,6 +18,7 @@ from analysis.books import FOREIGN, told_books
 from analysis.excuses import REROUTING_NS
 from analysis.figures.summary import Summary, read_summary
 from analysis.job import analyse, compare
+from analysis.judging.check_run import books_of
 from analysis.judging.judge import Verdict
 from analysis.pages.terminal_tables import summary_table
 from analysis.tables import journeys, scan
@@ -281,13 +282,13 @@ def test_cooked_books_are_found_out(summaries, cook):
     assert summary.verdict is Verdict.UNKNOWN
 
 
-def test_what_a_failed_link_took_along_is_excused_and_the_share_that_was_checked_is_told(summaries):
+def test_what_a_failed_link_took_along_is_excused_and_the_share_that_was_checked_is_told(summaries, root):
     """Of four packets that were seen, the one to h4 came when the link to it failed."""
     books = summaries["lossy"].books
     assert (books.balanced, books.packets, books.checked_share) == (True, 4, 0.75)
-    assert told_books(books) == "books balanced, 75.0 % of packets checked"
+    assert told_books(books) == books_of(root / "lossy") == "books balanced, 75.0 % of packets checked"
     assert (books.vanished, books.vanished_link_down) == (2, 1)
-    assert told_books(summaries["silent"].books) == "books balanced"
+    assert told_books(summaries["silent"].books) == "books balanced, no packets checked"
 
 
 def test_packets_that_vanish_before_their_first_expensive_link_are_counted_as_unpaid(summaries):
@@ -404,6 +405,8 @@ def test_the_table_fits_a_terminal_of_80_columns(summaries):
     text = console.file.getvalue()
     assert "basic" in text
     assert "66.7%" in text
+    assert "books: at least 75.0 % of packets checked" in text
+    assert "lossy: the cost leaves out 1 packets lost before their first expensive link" in text
     assert "…" not in text
 
 
