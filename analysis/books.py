@@ -1,4 +1,4 @@
-"""The books: everything that was sent is accounted for, or the run's figures are not to be believed.
+"""The books: every datagram sent is accounted for, or the figures of the run cannot be trusted.
 
     what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that  -  what links duplicated
     what was seen going into it  =  what it received  +  refused  +  lost to a full buffer or to nobody listening
@@ -6,8 +6,8 @@
     what vanished at a node      =  what was dropped on its way out of that node or into it, or what a fault explains (analysis.excuses)
     what left a switch           <= what reached it  +  what its links duplicated
 
-and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. Everything here is a pure
-function of a few small sums, which Spark's workers have made.
+and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. All functions here are pure, and
+take a few small sums that Spark's workers have computed.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class CaptureReport(msgspec.Struct, frozen=True):
 
 
 def merged(reports: Iterable[CaptureReport]) -> list[CaptureReport]:
-    """One report a file, where parts of a file were read apart from each other."""
+    """One report for each file, from the reports on parts of files."""
     files: dict[str, CaptureReport] = {}
     for report in reports:
         so_far = files.get(report.file, CaptureReport(report.file))
@@ -202,13 +202,13 @@ def _capture_differences(captures: Iterable[CaptureRecord], reports: Iterable[Ca
         if capture.dropped:
             yield f"capture {capture.file} misses {capture.dropped} packets that came faster than they could be written"
         if capture.captured is None:
-            yield f"capture {capture.file} was cut off: its tcpdump left no account of itself"
+            yield f"capture {capture.file} was cut off: its tcpdump ended without reporting its counts"
         elif not report.problems and report.packets != capture.captured:
             yield f"capture {capture.file} holds {report.packets} packets, but {capture.captured} were captured"
 
 
 def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[str]) -> Iterator[str]:
-    """Each host's own account against its access link."""
+    """Compare the counters of each host with the captures of its access link."""
     dropped, duplicated = _dropped_out_of(run), _duplicated_out_of(run)
     failed = {fault.target for fault in run.faults if fault.fault in {"link-down", "switch-stop"}}
     for host in run.network.hosts:
@@ -231,7 +231,7 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
 
 
 def _switch_differences(run: RunInput, costs: Sequence[LinkCost]) -> Iterator[str]:
-    """A switch sends on what it was sent. What is more, the kernel must have counted as duplicates, unless its count was cut short."""
+    """A switch sends only what it received. The kernel must have counted any excess as duplicates, unless its count was cut short."""
     if any(drops.duplicated for drops in run.run.link_drops) and any(fault.fault in _RESHAPING for fault in run.faults):
         return
     ours = [cost for cost in costs if cost.purpose != FOREIGN]
@@ -252,7 +252,7 @@ def _journey_differences(journeys: Iterable[Fates], *, duplicates: bool) -> Iter
         if group.repeated and not group.excused and not duplicates:
             yield f"{count} seen more than once in the same direction of a link, {group.example} for one"
         if group.wrong_bit:
-            yield f"{count} seen to arrive with a cost bit that is not what the links crossed say, {group.example} for one"
+            yield f"{count} seen to arrive with a cost bit that does not match the links crossed, {group.example} for one"
 
 
 def _vanished_differences(journeys: Iterable[Fates], dropped: Counter[str]) -> Iterator[str]:
@@ -267,7 +267,7 @@ def _vanished_differences(journeys: Iterable[Fates], dropped: Counter[str]) -> I
 
 
 def _dropped_out_of(run: RunInput) -> Counter[str]:
-    """What was dropped at each node, over all its links."""
+    """The packets dropped at each node, over all its links."""
     total: Counter[str] = Counter()
     for drops in run.run.link_drops:
         total[drops.source] += drops.loss + drops.queue + drops.overrun
@@ -275,7 +275,7 @@ def _dropped_out_of(run: RunInput) -> Counter[str]:
 
 
 def _duplicated_out_of(run: RunInput) -> Counter[str]:
-    """What the links that leave each node duplicated."""
+    """The packets that the links out of each node duplicated."""
     total: Counter[str] = Counter()
     for drops in run.run.link_drops:
         total[drops.source] += drops.duplicated
@@ -287,7 +287,7 @@ def _refused(counters: dict[str, int]) -> int:
 
 
 def _undelivered(counters: dict[str, int]) -> int:
-    """Datagrams that reached a host and not its agent: its buffer was full, or it was not there."""
+    """Datagrams that reached a host and not its agent: the buffer was full, or the agent was not running."""
     return counters.get("overflowed", 0) + counters.get("unreachable", 0)
 
 

@@ -130,7 +130,7 @@ def test_problems_of_the_run_and_of_its_captures_are_differences(run):
     assert differences(run, reports=reports[1:]) == ("capture captures/h1-s1.pcap was not read",)
     killed = (msgspec.structs.replace(run.run.captures[0], captured=None), *run.run.captures[1:])
     assert differences(run, captures=killed, reports=reports) == (
-        "capture captures/h1-s1.pcap was cut off: its tcpdump left no account of itself",
+        "capture captures/h1-s1.pcap was cut off: its tcpdump ended without reporting its counts",
     )
 
 

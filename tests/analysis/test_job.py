@@ -127,10 +127,10 @@ def _problem(maker: Maker) -> None:
 COOKED: dict[Callable[[Maker], None], str] = {
     _missing_at_source: "h1 says it sent 6 datagrams, 5 were seen leaving it",
     _missing_at_destination: "last seen at s1, where 0 were dropped",
-    _missing_on_the_expensive_link: "a cost bit that is not what the links crossed say",
+    _missing_on_the_expensive_link: "a cost bit that does not match the links crossed",
     _missing_on_a_cheap_link: "1 packet was seen leaving a node that no capture shows reaching it, packet 6 of h1 to h4",
-    _bit_cleared: "1 packet was seen to arrive with a cost bit that is not what the links crossed say, packet 2 of h1 to h3",
-    _bit_set_for_nothing: "a cost bit that is not what the links crossed say, packet 1 of h1 to h2",
+    _bit_cleared: "1 packet was seen to arrive with a cost bit that does not match the links crossed, packet 2 of h1 to h3",
+    _bit_set_for_nothing: "a cost bit that does not match the links crossed, packet 1 of h1 to h2",
     _repeated_between_switches: "2 packets were seen more than once in the same direction of a link",
     _repeated_at_destination: "3 datagrams were seen on their way into h2, which says 2 were received",
     _lost_without_a_cause: "1 packet was last seen at s1, where 0 were dropped, packet 7 of h1 to h3",
