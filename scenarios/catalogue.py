@@ -1,13 +1,13 @@
-"""Finding a scenario by name or file, and setting its keys.
+"""Finds a scenario by name or file, and sets its keys.
 
-A scenario is a Python file whose docstring says what it shows, with a function `scenario` whose parameters are the keys that
-`--set key=value` may give. A parameter's type says how its text is read; `**expensive` admits the properties of expensive links.
-The keys of the workload (messages, interval, arrivals, ...), its `sources` (`all`, or `h1,h2`) and `groups` (`scenarios.groups` says how
-they are written) can be set for every scenario.
+A scenario is a Python file with a docstring that says what it shows, and a function `scenario`. The parameters of that function are the
+keys of `--set key=value`. The type of a parameter says how its text is read; `**expensive` accepts the properties of expensive links.
+The keys of the workload (messages, interval, arrivals, ...), `sources` (`all`, or `h1,h2`) and `groups` (for the syntax see
+`scenarios.groups`) can be set for every scenario.
 
-`scenario` returns a Scenario, to be run with each of its protocols, or several Variants, each a run of its own. The file may also have
-functions that look at the runs afterwards: `claims(runs)` gives a Claim for each thing that was to be shown, and `sweep(runs)` a Sweep,
-which is drawn.
+`scenario` returns a Scenario, which is run with each of its protocols, or several Variants, one for each run. The file may also have
+functions that evaluate the runs: `claims(runs)` returns a Claim for each statement that the scenario is to show, and `sweep(runs)` a Sweep,
+which is drawn as a plot.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ from topologies.properties import PROPERTIES, number, signed_whole
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
-# The script is the user's and may do anything. One that calls sys.exit(0) would otherwise end Castbed as if all promises held.
+# A user's script may raise anything. Without SystemExit here, a script that calls sys.exit(0) would end Castbed as if all promises held.
 _USERS_FAULT = (Exception, SystemExit)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A scenario file that was found."""
+    """A scenario as its file defines it."""
 
     name: str
     summary: str
@@ -45,7 +45,7 @@ class Definition:
 
     @property
     def keys(self) -> dict[str, Callable[[str], Any]]:
-        """The keys that can be set, and how the text of each is read."""
+        """The keys that can be set, each with the function that reads its text."""
         own = _own_keys(self.function)
         others = _link_keys(self.function) | WORKLOAD_KEYS | STREAM_KEYS
         return own | {key: read for key, read in others.items() if key not in own}
@@ -66,17 +66,18 @@ class Definition:
             raise ScenarioError(f"scenario {self.name} fails{_why(error)}") from error
 
     def conclude(self, runs: Sequence[MeasuredRun]) -> list[Claim]:
-        """What the runs say of the claims; nothing where the scenario makes none."""
+        """Evaluate the claims on these runs; an empty list if the scenario makes none."""
         return self._call("claims", lambda: evaluate(self.claims, runs) if self.claims else [])
 
     def picture(self, runs: Sequence[MeasuredRun]) -> Sweep | None:
-        """What is to be drawn of the runs, besides what is drawn of all runs. Those that were not made leave nothing to draw."""
+        """The sweep that the scenario draws from its runs; None if it draws none, or if one of the runs was not made."""
         try:
             return self._call("sweep", lambda: self.sweep(Runs(runs)) if self.sweep else None)
         except MissingRun:
             return None
 
     def _call(self, name: str, function: Callable[[], T]) -> T:
+        """Call a function of the user's script; its failure becomes a sentence."""
         try:
             return function()
         except MissingRun:
@@ -94,7 +95,7 @@ class Definition:
 
 
 def find(name: str) -> Definition:
-    """The scenario of this name, or in this file."""
+    """The scenario of this name, or in this file if the name ends in `.py`."""
     path = Path(name) if name.endswith(".py") else _files().get(name)
     if path is None or not path.exists():
         close = difflib.get_close_matches(name, names(), n=1)
@@ -106,7 +107,7 @@ def find(name: str) -> Definition:
 
 
 def names() -> list[str]:
-    """The scenarios that come with Castbed."""
+    """The names of the scenarios that come with Castbed."""
     return sorted(_files())
 
 
@@ -116,7 +117,7 @@ def every() -> Iterable[Definition]:
 
 
 def _files() -> dict[str, Path]:
-    """The scenarios that come with Castbed, by name: one folder for each paper, whose `__init__.py` says which paper it is."""
+    """The files of the scenarios that come with Castbed, by name. Each paper has a folder; its `__init__.py` names the paper."""
     return {path.stem: path for path in HERE.glob("*/*.py") if path.stem != "__init__"}
 
 
@@ -126,7 +127,7 @@ def _load(path: Path) -> Definition:
     except _USERS_FAULT as error:
         raise ScenarioError(f"{path} cannot be loaded{_why(error)}") from error
     if "scenario" not in module:
-        raise ScenarioError(f"{path} has no function scenario(): copy scenarios/general/grid.py to see how one looks")
+        raise ScenarioError(f"{path} has no function scenario(): see scenarios/general/grid.py for an example")
     for name in ("claims", "sweep"):
         _check_takes_runs(path, name, module.get(name))
     summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]
@@ -134,13 +135,13 @@ def _load(path: Path) -> Definition:
 
 
 def _check_takes_runs(path: Path, name: str, function: Any) -> None:
-    """Refuse what cannot be called with the runs now, and not after they were made."""
+    """Refuse a function that cannot be called with the runs, before any run is made."""
     if function is not None and not (callable(function) and len(inspect.signature(function).parameters) == 1):
         raise ScenarioError(f"{path}: {name} must be a function of one argument, the runs: def {name}(runs: Runs)")
 
 
 def _variants(result: Any) -> Iterable[Variant]:
-    """What a scenario returned, as runs with labels that differ."""
+    """The runs that a scenario returned; their labels must differ."""
     if isinstance(result, Scenario):
         return (Variant(protocol, result, protocol) for protocol in result.protocols)
     if not isinstance(result, Sequence) or not result or not all(isinstance(variant, Variant) for variant in result):
@@ -148,14 +149,15 @@ def _variants(result: Any) -> Iterable[Variant]:
     labels = [variant.label for variant in result]
     for label in labels:
         if labels.count(label) > 1:
-            raise ScenarioError(f"two of its runs are labelled {label!r}")
+            raise ScenarioError(f"two runs have the label {label!r}: give each run its own label")
     return result
 
 
 def _with(scenario: Scenario, workload: Mapping[str, Any], sources: str = "", groups: str = "") -> Scenario:
+    """The scenario with these keys of its workload, sources and groups set."""
     useless = [key for key in workload if key != "settle"] + ["sources"] * bool(sources)
     if scenario.script is not None and useless:
-        raise ScenarioError(f"{useless[0]} cannot be set: each of its broadcasts has its own source, time and size")
+        raise ScenarioError(f"{useless[0]} cannot be set: each broadcast of this scenario has its own source, time and size")
     hosts = scenario.network.hosts
     return dataclasses.replace(
         scenario,
@@ -166,7 +168,7 @@ def _with(scenario: Scenario, workload: Mapping[str, Any], sources: str = "", gr
 
 
 def _why(error: BaseException) -> str:
-    """Where a script failed and with what: the line of the innermost frame, apart from our own and those of the interpreter."""
+    """Where and why a script failed. The line is that of the innermost frame, without our own frame and those of the interpreter."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)[1:] if not frame.filename.startswith("<frozen ")]
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     called = "sys.exit() was called, which a scenario must not do" if isinstance(error, SystemExit) else str(error)
@@ -186,7 +188,7 @@ def _link_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:
 
 
 def _reader(hint: Any) -> Callable[[str], Any]:
-    """How text becomes a value of this type: units name their own reader, the rest is plain Python."""
+    """The function that reads text as a value of this type: the one that an annotated type names, else a plain one."""
     reader: Callable[[str], Any] = hint.__metadata__[0] if hasattr(hint, "__metadata__") else _PLAIN.get(hint, hint)
     return reader
 

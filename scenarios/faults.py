@@ -1,6 +1,6 @@
-"""One vocabulary of faults, for both engines, in scenarios and in schedule files.
+"""The faults that both engines can inject, in scenarios and in schedule files.
 
-A fault happens at a time after the first broadcast (`at_ms`), or when something happens (`when`). As JSON, in a schedule file:
+A fault happens at a time after the first broadcast (`at_ms`), or after an event (`when`). As JSON, in a schedule file:
 
     [{"fault": "link-down", "at_ms": 400, "link": "s1-s2"},
      {"fault": "crash", "when": {"event": "deliver", "host": "h4", "sequence": 3}, "host": "h4"}]
@@ -24,10 +24,10 @@ class FaultError(ValueError):
 
 
 class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The `nth` event that fits, and then `after_ms`. What is left empty fits everything.
+    """The moment `after_ms` after the `nth` event that fits. A field that is left empty fits every event.
 
-    `event` is a line of the event logs: `broadcast`, `deliver`, or an event that the protocol traces, such as `leader`. `send` is the
-    moment in which a host has handed a datagram about a message to the network, before the next one.
+    `event` is an event of the event logs: `broadcast`, `deliver`, or an event that the protocol traces, such as `leader`. The event `send`
+    is the moment after a host has sent a datagram about a message, before it sends the next datagram.
     """
 
     event: str
@@ -38,43 +38,43 @@ class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     after_ms: Milliseconds = 0.0
 
     def fits(self, host: str, event: str, origin: str, sequence: int) -> bool:
-        """Whether this is one of the events that are counted."""
+        """Whether an event is one of those that the trigger counts."""
         return event == self.event and self.host in {"", host} and self.origin in {"", origin} and self.sequence in {0, sequence}
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fault"):
-    """Something that goes wrong, or is put right again."""
+    """Something that goes wrong, or that is repaired."""
 
     at_ms: Milliseconds | None = None
     when: Trigger | None = None
 
     @property
     def target(self) -> str:
-        """What it happens to, in words."""
+        """The name of the link, switch or host that the fault happens to; empty if it has none."""
         values = (str(getattr(self, name)) for name in ("link", "switch", "host") if hasattr(self, name))
         return next(values, "")
 
     @property
     def details(self) -> dict[str, Any]:
-        """What there is to say of it besides its target and its time."""
+        """The fields of the fault other than its target and its time."""
         told = {"at_ms", "when", "link", "switch", "host"}
         return {name: value for name in self.__struct_fields__ if name not in told and (value := getattr(self, name)) is not None}
 
 
 class LinkDown(Fault, frozen=True, kw_only=True, tag="link-down"):
-    """A link between switches is pulled; packets on it are lost."""
+    """A link between switches goes down; packets on it are lost."""
 
     link: str
 
 
 class LinkUp(Fault, frozen=True, kw_only=True, tag="link-up"):
-    """A link is plugged in again."""
+    """A link comes up again."""
 
     link: str
 
 
 class LinkChange(Fault, frozen=True, kw_only=True, tag="link-change"):
-    """A link's properties change, in both directions or only `towards` a node; those not given stay as they are."""
+    """Properties of a link change, in both directions or only `towards` a node; properties that are not given stay as they are."""
 
     link: str
     towards: str = ""
@@ -88,7 +88,7 @@ class LinkChange(Fault, frozen=True, kw_only=True, tag="link-change"):
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The properties that change, by the names of `Link`."""
+        """The properties that change, by their names in `Link`."""
         return {name: value for name in LINK_PROPERTIES if (value := getattr(self, name)) is not None}
 
 
@@ -105,31 +105,31 @@ class Flap(Fault, frozen=True, kw_only=True, tag="flap"):
 
 
 class Partition(Fault, frozen=True, kw_only=True, tag="partition"):
-    """Every link between switches of different sides is pulled. Switches that are named in no side form one of their own."""
+    """Every link between switches of different sides goes down. Switches that no side names form one more side."""
 
     sides: tuple[tuple[str, ...], ...]
 
 
 class Heal(Fault, frozen=True, kw_only=True, tag="heal"):
-    """A link that is down comes up and is as it was built; without a link named, every one."""
+    """A link, or every link if none is named, comes up and has the properties that it was built with."""
 
     link: str = ""
 
 
 class SwitchStop(Fault, frozen=True, kw_only=True, tag="switch-stop"):
-    """A switch loses its bridge: nothing passes it."""
+    """The bridge of a switch is removed, so nothing passes the switch."""
 
     switch: str
 
 
 class SwitchStart(Fault, frozen=True, kw_only=True, tag="switch-start"):
-    """A stopped switch comes back, and gets its flows from the controller."""
+    """A stopped switch starts again, and gets its flows from the controller."""
 
     switch: str
 
 
 class ControllerStop(Fault, frozen=True, kw_only=True, tag="controller-stop"):
-    """The controller dies; switches keep their flows, and nobody re-routes."""
+    """The controller dies; switches keep their flows, and routes no longer change."""
 
 
 class ControllerStart(Fault, frozen=True, kw_only=True, tag="controller-start"):
@@ -150,19 +150,19 @@ class Restart(Fault, frozen=True, kw_only=True, tag="restart"):
 
 
 class Pause(Fault, frozen=True, kw_only=True, tag="pause"):
-    """The agent of a host stands still; what arrives waits in its socket."""
+    """The agent of a host is stopped; datagrams that arrive wait in its socket."""
 
     host: str
 
 
 class Resume(Fault, frozen=True, kw_only=True, tag="resume"):
-    """A paused agent goes on."""
+    """A paused agent continues."""
 
     host: str
 
 
 class Clock(Fault, frozen=True, kw_only=True, tag="clock"):
-    """A host's clock is off by `offset_ms`, and runs fast by `drift_ppm` from now on."""
+    """From now on the clock of a host is ahead by `offset_ms` and runs fast by `drift_ppm`."""
 
     host: str
     offset_ms: Annotated[float, msgspec.Meta(ge=-units.LONGEST_MS, le=units.LONGEST_MS)] = 0.0
@@ -170,7 +170,7 @@ class Clock(Fault, frozen=True, kw_only=True, tag="clock"):
 
 
 class DropMessage(Fault, frozen=True, kw_only=True, tag="drop-message"):
-    """The `nth` message of a kind that reaches a host from now on is lost at its door."""
+    """The `nth` message of a kind that reaches a host from now on is dropped before the protocol receives it."""
 
     host: str
     kind: str
@@ -208,7 +208,7 @@ FAULTS: dict[str, type[Fault]] = {str(kind.__struct_config__.tag): kind for kind
 
 
 def name_of(fault: Fault) -> str:
-    """What the fault is called in files."""
+    """The name of the fault in files."""
     return str(fault.__struct_config__.tag)
 
 
@@ -218,7 +218,7 @@ def is_own_crash(fault: Fault) -> bool:
 
 
 def steps(fault: Fault, network: Network) -> Iterator[tuple[float, Fault]]:
-    """A fault as the simplest ones, each with the milliseconds that it comes after the first."""
+    """Split a flap or a partition into single links that go down or come up, each with its milliseconds after the first."""
     match fault:
         case Flap(link=link, times=times, down_ms=down_ms, up_ms=up_ms):
             for number in range(times):
@@ -239,26 +239,26 @@ def trunks(network: Network) -> list[Link]:
 
 
 def healed(fault: Heal, network: Network) -> list[Link]:
-    """The links that are put right, as they were built."""
+    """The links that a fault repairs, with the properties that they were built with."""
     return [link_named(network, fault.link)] if fault.link else trunks(network)
 
 
 def link_named(network: Network, name: str) -> Link:
-    """The link between switches that a user means by `s1-s2`, whichever end comes first."""
+    """The link between switches that is written `s1-s2`; either end may come first."""
     a, separator, b = name.partition("-")
     if not separator:
         raise FaultError(f"{name!r} does not name a link: write the switches at its ends, such as s1-s2")
     try:
         link = network.link(a, b)
     except NetworkError as error:
-        raise FaultError(f"a fault is on a link that is not there: {error}") from None
+        raise FaultError(f"a fault names a link that does not exist: {error}") from None
     if network.is_host(a) or network.is_host(b):
-        raise FaultError(f"a fault is on {name}, the access link of a host; only links between switches can fail")
+        raise FaultError(f"a fault names {name}, the access link of a host; only links between switches can fail")
     return link
 
 
 def check(faults: Iterable[Fault], network: Network, *, timed: bool = True) -> None:
-    """Refuse faults on things that are not there and, unless they happen at once, those without a time."""
+    """Refuse faults on links, switches or hosts that do not exist. If `timed`, refuse faults without a time or a trigger too."""
     for fault in faults:
         if timed and (fault.at_ms is None) == (fault.when is None):
             raise FaultError(f"{_described(fault)}: give it either a time (at_ms) or a trigger (when)")
@@ -267,7 +267,7 @@ def check(faults: Iterable[Fault], network: Network, *, timed: bool = True) -> N
 
 
 def refuse_unknown(faults: Iterable[Fault], known: Collection[type[Fault]], engine: str) -> None:
-    """Refuse faults that an engine has no line for: it would do nothing and record them as done."""
+    """Refuse faults that an engine cannot inject: it would do nothing and record them as injected."""
     for fault in faults:
         if type(fault) not in known:
             names = ", ".join(name for name, kind in FAULTS.items() if kind in known)
@@ -288,18 +288,18 @@ def _described(fault: Fault) -> str:
 
 
 def _check_values(fault: Fault) -> None:
-    """Hold a fault that was made in a script to what a schedule file is held to."""
+    """Check the values of a fault from a script, as the values in a schedule file are checked."""
     try:
         msgspec.convert(msgspec.to_builtins(fault), type(fault))
     except msgspec.ValidationError as error:
         name, problem = place_and_problem(error)
         raise FaultError(f"{_described(fault)}: {f'{name}: ' if name else ''}{problem}") from None
     if isinstance(fault, Flap) and fault.times * (fault.down_ms + fault.up_ms) > units.LONGEST_MS:
-        raise FaultError(f"{_described(fault)}: it would go on for more than {units.LONGEST_MS / 1000:,.0f} s")
+        raise FaultError(f"{_described(fault)}: it would last more than {units.LONGEST_MS / 1000:,.0f} s")
 
 
 def place_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Which value is wrong and why: msgspec says "Expected `int` >= 1 - at `$.times`"."""
+    """Which value is wrong and why, from a message of msgspec such as "Expected `int` >= 1 - at `$.times`"."""
     problem, _, place = str(error).partition(" - at `$.")
     return place.rstrip("`"), f"{problem[:1].lower()}{problem[1:]}".replace("`", "")
 
@@ -329,7 +329,7 @@ def _check_target(fault: Fault, network: Network) -> None:
 def _must_be(known: Sequence[str], names: Iterable[str], what: str, network: Network) -> None:
     for name in names:
         if name not in known:
-            raise FaultError(f"a fault is on {what} {name!r}, which network {network.name!r} does not have")
+            raise FaultError(f"a fault names {what} {name!r}, which network {network.name!r} does not have")
 
 
 def load(path: Path) -> tuple[AnyFault, ...]:

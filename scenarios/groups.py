@@ -1,6 +1,7 @@
-"""Groups of hosts that messages go to: named, overlapping, numbered from 1 in the order in which a scenario lists them; 0 is everybody.
+"""Groups of hosts that messages are sent to. A group has a name and a number, from 1 in the order of the scenario; group 0 is everybody.
 
-As text, for `--set groups=...`: `alpha:h1,h2,h3;beta:h2,h4`, or `random:groups=10,size=4,seed=7` for groups drawn among all hosts.
+Groups may overlap. As text, for `--set groups=...`: `alpha:h1,h2,h3;beta:h2,h4`, or `random:groups=10,size=4,seed=7` for groups drawn
+among all hosts.
 """
 
 import re
@@ -23,14 +24,14 @@ class GroupError(ValueError):
 
 @dataclass(frozen=True)
 class Group:
-    """Hosts to which a message can be sent together."""
+    """Hosts that one message can be sent to."""
 
     name: str
     members: tuple[str, ...]
 
 
 def check_groups(groups: Sequence[Group], hosts: Collection[str]) -> None:
-    """Refuse groups that cannot be."""
+    """Refuse too many groups, bad or repeated names, and bad members."""
     if len(groups) > MOST_GROUPS:
         raise GroupError(f"{len(groups)} groups are too many: there are addresses for {MOST_GROUPS}")
     for name, times in Counter(group.name for group in groups).items():
@@ -45,7 +46,7 @@ def check_groups(groups: Sequence[Group], hosts: Collection[str]) -> None:
 
 
 def check_members(what: str, members: Collection[str], hosts: Collection[str]) -> None:
-    """Refuse nobody, hosts that are not there, and hosts that are named twice."""
+    """Refuse an empty set of members, hosts that do not exist, and hosts that are named twice."""
     if not members:
         raise GroupError(f"{what} is empty: name at least one host")
     for host, times in Counter(members).items():
@@ -56,7 +57,7 @@ def check_members(what: str, members: Collection[str], hosts: Collection[str]) -
 
 
 def read_groups(text: str, hosts: Sequence[str]) -> tuple[Group, ...]:
-    """Groups as users write them."""
+    """Read groups from text; the docstring of the module has the syntax."""
     if text.startswith("random:"):
         number, size, seed = _read_random(text)
         return random_groups(hosts, number, size, seed)
@@ -74,7 +75,7 @@ def _read_random(text: str) -> tuple[int, int, int]:
 
 
 def random_groups(hosts: Sequence[str], number: int, size: int, seed: int) -> tuple[Group, ...]:
-    """So many groups g1, g2, ... of so many hosts each, drawn without regard to each other; members are in the order of hosts."""
+    """`number` groups g1, g2, ... of `size` hosts each, drawn independently; members are in the order of hosts."""
     if not 1 <= size <= len(hosts):
         raise GroupError(f"random groups of {size} hosts: there are {len(hosts)} hosts, and a group has at least one")
     random = Random(f"{seed}/groups")  # noqa: S311 - an experiment that can be repeated needs no secrets

@@ -1,4 +1,4 @@
-"""What an experiment is: a network, a stream of broadcasts, faults at given times, and a while to settle; and how a run keeps it."""
+"""The types of an experiment: a network, a stream of broadcasts, faults, and time to settle. Reads and writes `scenario.json` of a run."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,14 +18,14 @@ from scenarios.groups import EVERYBODY, Group, GroupError, check_groups, check_m
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
-"""The type of a value that users write as `50ms`; inside it is a number of milliseconds."""
+"""The type of a value that users write as `50ms`; in Python it is a number of milliseconds."""
 
 Bandwidth = Annotated[float, units.bandwidth_mbit]
-"""The type of a value that users write as `500kbit`; inside it is a number of Mbit/s."""
+"""The type of a value that users write as `500kbit`; in Python it is a number of Mbit/s."""
 Share = Annotated[float, units.share]
-"""The type of a value that users write as `5%`; inside it is a number from 0 to 1."""
+"""The type of a value that users write as `5%`; in Python it is a number from 0 to 1."""
 
-# A datagram carries 1,436 bytes besides its header; the rest is left to the fields of protocols.
+# A datagram has room for 1,436 bytes after its header; the fields of protocols need the rest.
 LARGEST_MESSAGE = 1200
 # Ten times as many broadcasts a second as any host can make.
 SHORTEST_INTERVAL_MS = 0.01
@@ -35,19 +35,19 @@ MOST_AT_ONCE = 10_000
 Arrivals = Literal["steady", "poisson", "poisson-per-host"]
 """When broadcasts are made.
 
-steady            one after another at equal intervals, the sources in turn
+steady            at equal intervals, the sources in turn
 poisson           at random times for the system as a whole: the gaps between two broadcasts are exponential, each from a random source
-poisson-per-host  at random times for each source by itself: every source has exponential gaps of its own
+poisson-per-host  at random times for each source: every source has exponential gaps of its own
 """
 
 
 class ScenarioError(ValueError):
-    """The scenario asked for makes no sense; the message says why and what to change."""
+    """The scenario makes no sense; the message says why and what to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The stream of broadcasts. Every scenario has one, and users may set each of these whatever the scenario."""
+    """The stream of broadcasts. Users may set each of these fields for every scenario."""
 
     messages: int = 20
     """Broadcasts of all sources together."""
@@ -58,9 +58,9 @@ class Workload:
     settle: Time = 2000.0
     """Milliseconds that the run goes on after the last broadcast or fault."""
     arrivals: Arrivals = "steady"
-    """When broadcasts are made; random times follow from the run's seed."""
+    """When broadcasts are made; random times depend on the seed of the run only."""
     at_once: int = 1
-    """Broadcasts that a source makes at the same moment. The gap after them is as many intervals long."""
+    """The number of broadcasts that a source makes at the same moment. The gap after them is that many intervals long."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.messages <= units.MOST_MESSAGES:
@@ -104,7 +104,7 @@ class Broadcast:
 
 
 class Sending(NamedTuple):
-    """A broadcast that is to be made in a run."""
+    """A broadcast to make in a run."""
 
     at_ms: float
     source: str
@@ -114,7 +114,7 @@ class Sending(NamedTuple):
 
 
 def payload_of(number: int, size: int) -> bytes:
-    """The message of this number, so long."""
+    """Payload of the n-th broadcast: its number in text, padded or cut to `size` bytes."""
     return f"message {number} ".encode().ljust(size, b".")[:size]
 
 
@@ -137,7 +137,7 @@ class Scenario:
     workload: Workload = Workload()
     script: tuple[Broadcast, ...] | None = None
     groups: tuple[Group, ...] = ()
-    """Where there are groups, the messages of the workload go to each in turn, or to a random one where their times are random."""
+    """If there are groups, the messages of the workload go to each group in turn, or, at random times, to a random group."""
 
     def __post_init__(self) -> None:
         scripted = tuple(dict.fromkeys(broadcast.source for broadcast in self.script or ()))
@@ -167,12 +167,12 @@ class Scenario:
 
     @property
     def last_fault_ms(self) -> float:
-        """When the last step of the last fault that has a time is due."""
+        """The time of the last step of all faults that have a time."""
         timed = ((fault.at_ms, fault) for fault in self.faults if fault.at_ms is not None)
         return max((at_ms + after_ms for at_ms, fault in timed for after_ms, _ in steps(fault, self.network)), default=0.0)
 
     def ends_ms(self, seed: int) -> float:
-        """When the settling time after the last broadcast and the last fault is over, in a run with this seed."""
+        """When the time to settle after the last broadcast and the last fault ends, in a run with this seed."""
         last_broadcast_ms = max((sending.at_ms for sending in self.broadcasts(seed)), default=0.0)
         return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
 
@@ -183,7 +183,7 @@ class Scenario:
             yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), broadcast.to)
 
     def _stream(self, seed: int) -> Iterator[Broadcast]:
-        """The broadcasts of the workload, without end, in the order of time."""
+        """The broadcasts of the workload in order of time, without end."""
         random = Random(f"{seed}/workload")  # noqa: S311 - an experiment that can be repeated needs no secrets
         workload, groups = self.workload, [group.name for group in self.groups] or [EVERYBODY]
         draw = Random(f"{seed}/destinations")  # noqa: S311 - as above
@@ -211,13 +211,13 @@ def _random_times(gap_ms: float, random: Random) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One run of several that differ in more than the protocol; its results go to a directory of this label."""
+    """One of several runs that differ in more than the protocol. The label is the name of its results directory."""
 
     label: str
     scenario: Scenario
     protocol: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the protocol; the others are as the protocol or the user has them."""
+    """Parameters of the protocol; the other parameters have the values of the user, or their defaults."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.label) or self.label == "plots":
@@ -227,7 +227,7 @@ class Variant:
 
 
 def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple[Fault, ...]:
-    """A link between switches, written `s1-s2`, that is pulled and perhaps plugged in again; no faults if `link` is empty."""
+    """The faults of a link between switches, written `s1-s2`, that goes down and perhaps comes up again; none if `link` is empty."""
     if not link:
         return ()
     down = LinkDown(at_ms=at_ms, link=link)
@@ -235,7 +235,7 @@ def pulled(link: str, at_ms: float = 0.0, back_ms: float | None = None) -> tuple
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """`scenario.json`: everything of a scenario that is neither the network nor a protocol, which have files of their own."""
+    """`scenario.json`: a scenario without its network and its protocols, which are in other files of the run."""
 
     sources: tuple[str, ...]
     workload: Workload
@@ -245,13 +245,13 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dump(scenario: Scenario, path: Path) -> None:
-    """Write down what is asked of a run, so that it can be run again."""
+    """Write the scenario of a run, so that the run can be repeated."""
     asked = {name: getattr(scenario, name) for name in _Document.__struct_fields__}
     write(path, _Document(**asked))
 
 
 def load(path: Path, network: Network) -> Scenario:
-    """What was asked of a run on this network."""
+    """Read the scenario of a run on this network."""
     try:
         asked = decode_file(path.read_bytes(), _Document, path)
         return Scenario(network=network, **msgspec.structs.asdict(asked))

@@ -1,1 +1,1 @@
-"""Of no paper: networks to try any protocol on."""
+"""Scenarios of no paper: networks to try any protocol on."""

@@ -1,7 +1,7 @@
 #!./castbed run
 """LAN clusters joined by expensive links in a line, ring, star, tree, mesh or grid: the cost and delay of a broadcast.
 
-The lower bound is k - 1 expensive packets for k clusters. This is the demo.
+The lower bound is k - 1 expensive packets per message for k clusters. `castbed demo` runs this scenario.
 """
 
 from typing import Unpack
@@ -12,5 +12,5 @@ from topologies.properties import Expensive
 
 
 def scenario(k: int = 4, size: int = 3, shape: str = "ring", switches: int = 1, **expensive: Unpack[Expensive]) -> Scenario:
-    """Broadcast from the first host of the first cluster, for half a minute: `cluster-tree` promises 12 hosts a tree after 28.5 s."""
+    """Broadcast from the first host of the first cluster for 30 s: with 12 hosts, `cluster-tree` promises a tree after 28.5 s."""
     return Scenario(network=clusters(k, size, shape, switches, **expensive), workload=Workload(messages=600))

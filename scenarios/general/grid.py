@@ -1,7 +1,7 @@
 #!./castbed run
-"""A grid of LANs with expensive links between neighbours; pull=s1-s2 pulls a link while messages flow.
+"""A grid of LANs with expensive links between neighbours; pull=s1-s2 takes a link down while messages are sent.
 
-Grids have loops, and several shortest paths: the controller must route around a lost link, and no packet may circle.
+Grids have loops and several shortest paths: the controller must route around a lost link, and no packet may loop.
 
     ./castbed run grid --set rows=4 --set cols=4 --set hosts=3 --set pull=s6-s7
 """

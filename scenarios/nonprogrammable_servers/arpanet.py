@@ -1,7 +1,7 @@
 #!./castbed run
 """The ARPANET of August 1972 with a LAN at each of its 29 nodes: the cost of a message against k - 1 = 28 (claim 1).
 
-Lines between nodes are expensive. With basic, every host outside the source's LAN costs two packets.
+Lines between nodes are expensive. With basic, every host outside the source's LAN costs two packets: message and acknowledgement.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def scenario(hosts: int = 2, **expensive: Unpack[Expensive]) -> Scenario:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """The least cost, and everything delivered."""
+    """The cost is the least possible, and every message is delivered."""
     run = runs["cluster-tree"]
     yield least_cost(run, STANDS_S)
     share = run.summary.delivered_share or 0

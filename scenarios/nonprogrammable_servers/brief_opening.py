@@ -1,8 +1,8 @@
 #!./castbed run
-"""A partition opens once, briefly: how much of what was missed gets through, with cluster-tree and with basic (claim 9).
+"""A partition opens once, briefly: the share of missed messages that get through, with cluster-tree and with basic (claim 9).
 
-Three clusters in a line. The last is cut off while messages flow; long after the stream has ended the link works for one, two or four
-seconds, and then never again.
+Three clusters in a line. The last cluster is cut off while messages are sent. Long after the stream has ended, its link works for one, two
+or four seconds, and then never again.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from topologies import clusters
 CUT_MS, OPEN_MS = 3000.0, 12_000.0
 OPENINGS_S = (1, 2, 4)
 ENOUGH_S = 4
-"""Four periods of INFO between clusters: to hear of each other, to attach, and to fill the gaps twice over."""
+"""Four periods of INFO between clusters: hosts hear of each other, attach, and have time to fill the gaps twice."""
 NAMES = {"tree": "cluster-tree", "basic": "basic"}
 
 
 def scenario(size: int = 2, mode: str = "frugal") -> list[Variant]:
-    """A stream of which the second half misses the last cluster."""
+    """A stream whose second half does not reach the last cluster."""
     runs = []
     for seconds in OPENINGS_S:
         scenario = Scenario(
@@ -40,28 +40,28 @@ def scenario(size: int = 2, mode: str = "frugal") -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """An opening that is long enough is used in full; and no opening is used less than with basic."""
+    """A long enough opening lets everything through, and no opening lets less through than with basic."""
     if not all(_missed(run) for run in runs):
-        yield Claim("9", "a brief opening is used", None, "nothing was missed when the partition opened: give it more messages")
+        yield Claim("9", "a brief opening is used", None, "no message was missing when the partition opened: set more messages")
         return
     shares = {name: [_share(runs[f"{name}-{seconds}s"]) for seconds in OPENINGS_S] for name in NAMES}
     share = shares["tree"][OPENINGS_S.index(ENOUGH_S)]
-    text = f"cluster-tree: an opening of {ENOUGH_S} s lets everything through that was missed"
+    text = f"cluster-tree: an opening of {ENOUGH_S} s lets everything through that was missing"
     yield Claim("9", text, share == 1, f"{100 * share:.1f} % of it")
     told = "; ".join(
         f"{seconds} s: {100 * tree:.0f} % against {100 * basic:.0f} %"
         for seconds, tree, basic in zip(OPENINGS_S, shares["tree"], shares["basic"], strict=True)
     )
     no_less = all(tree >= basic for tree, basic in zip(shares["tree"], shares["basic"], strict=True))
-    yield Claim("9", "cluster-tree makes no less of an opening than basic", no_less, told)
+    yield Claim("9", "cluster-tree lets no less through an opening than basic", no_less, told)
 
 
 def sweep(runs: Runs) -> Sweep:
-    """The share against the length of the opening."""
+    """The share that gets through against the length of the opening."""
     return Sweep(
-        title="What gets through while a partition is open",
-        x="seconds that it is open",
-        y="delivered, % of what was missed",
+        title="Messages that get through while a partition is open",
+        x="length of the opening, s",
+        y="delivered, % of what was missing",
         lines={
             protocol: [(float(seconds), 100 * _share(runs[f"{name}-{seconds}s"]), "") for seconds in OPENINGS_S]
             for name, protocol in NAMES.items()
@@ -70,13 +70,13 @@ def sweep(runs: Runs) -> Sweep:
 
 
 def _missed(run: MeasuredRun) -> int:
-    """How much the last cluster lacked when the partition opened: messages times hosts."""
+    """The deliveries that the last cluster lacked when the partition opened: messages times hosts."""
     sent, before = run.sent_since(0), run.delivered(_open_s(run))
     return sum(len(sent - before[host]) for host in run.network.clusters[-1])
 
 
 def _share(run: MeasuredRun) -> float:
-    """The share of it that the last cluster had at the end."""
+    """The share of the missing deliveries that the last cluster had at the end."""
     before, after = run.delivered(_open_s(run)), run.delivered()
     return sum(len(after[host] - before[host]) for host in run.network.clusters[-1]) / max(_missed(run), 1)
 

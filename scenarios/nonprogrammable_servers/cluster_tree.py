@@ -1,8 +1,8 @@
 #!./castbed run
 """The cluster tree in steady state, as in the paper (literal) and frugal: k - 1 expensive packets per message, and the tree (claims 1, 3).
 
-Whoever leads a cluster gets each message once from another cluster and hands it on. What the hosts tell each other besides is the
-difference between the two modes.
+The leader of a cluster gets each message once from another cluster and passes it on to its own. The two modes differ in the control
+messages that hosts exchange.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from scenarios import Scenario, Variant, Workload
 from topologies import clusters
 from topologies.properties import Expensive
 
-STANDS_S = 5.0  # INFO messages cross clusters once a second, and it takes a few of them until everybody has its best parent
+STANDS_S = 5.0  # hosts send INFO to other clusters once a second, and need a few of them until every host has its best parent
 MOST_CONTROL = 0.05
 ENOUGH = 1000
 
@@ -26,24 +26,24 @@ def scenario(k: int = 4, size: int = 3, shape: str = "ring", **expensive: Unpack
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Claims 1 and 3 for both modes; and that frugal is what it says."""
+    """Claims 1 and 3 for both modes; and the cost of frugal with all its control packets."""
     for run in runs:
         yield least_cost(run, STANDS_S)
         problems = run.tree_problems()
         figure = problems[0] if problems else f"{len(run.tree().clusters)} clusters, each with one leader"
         yield Claim("3", f"{run.label}: at the end the parent graph induces a cluster tree", not problems, figure)
-    # With packing off, answers that ride on messages are packets of their own: then only the data is of interest.
+    # Without packing, answers that would share a datagram with a message are separate packets, so the bound does not apply.
     if runs["frugal"].input.run.pack_ms is not None:
         yield _total(runs["frugal"], runs["literal"])
 
 
 def _total(frugal: MeasuredRun, literal: MeasuredRun) -> Claim:
-    """What all packets of the run come to, from the first hello to the last question at rest."""
+    """The cost of all packets of the run, with the control packets before and after the stream."""
     most = (1 + MOST_CONTROL) * frugal.network.lower_bound
     cost, of_literal = (run.summary.cost.expensive_packets_per_message or 0.0 for run in (frugal, literal))
     text = "frugal: with all control packets, at most 5 % above k - 1 expensive packets per message"
     if len(frugal.history.broadcasts) < ENOUGH:
         return Claim(
-            "1", text, None, f"{cost:.2f} packets per message; forming the tree counts, so it takes {ENOUGH} messages to tell"
+            "1", text, None, f"{cost:.2f} packets per message; forming the tree is included, so {ENOUGH} messages are needed"
         )
     return Claim("1", text, cost <= most, f"{cost:.2f} packets per message, bound {most:.2f}; literal has {of_literal:.2f}")

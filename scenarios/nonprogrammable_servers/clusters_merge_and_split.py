@@ -1,8 +1,8 @@
 #!./castbed run
-"""Two clusters split and merge while messages flow: the tree of the new clusters forms again (claim 5).
+"""Two clusters split and merge while messages are sent: a cluster tree of the new clusters forms (claim 5).
 
-Figure 3.2 with the cheap path between the clusters C and L, which is lost and repaired. Joined, they are one cluster that must come to
-have one leader; apart, each needs its own.
+Figure 3.2 with the cheap path between the clusters C and L, which is lost and repaired. Joined, C and L are one cluster, which must come
+to have one leader; apart, each needs a leader of its own.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from scenarios.faults import LinkDown, LinkUp
 from topologies import figure_3_2
 
 MOST_S = 6.0
-"""Six periods of INFO between clusters: to hear of the new neighbours, to settle who leads, and to find a parent."""
+"""Six periods of INFO between clusters: hosts hear of their new neighbours, choose a leader, and the leader finds a parent."""
 
 
 def scenario(split: Time = 6000.0, merge: Time = 14000.0) -> list[Variant]:
-    """A stream through both changes, and some time after them."""
+    """A stream that goes on during both changes and some time after them."""
     scenario = Scenario(
         network=figure_3_2(repaired=True),
         faults=(LinkDown(at_ms=split, link="s3-s5"), LinkUp(at_ms=merge, link="s3-s5")),
@@ -27,7 +27,7 @@ def scenario(split: Time = 6000.0, merge: Time = 14000.0) -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """How long the tree took after each change."""
+    """The time until the tree was formed again after each change."""
     for run in runs:
         reformations = run.reformations()
         ends_s = [*(run.at_s(reformation.at_ns - 1) for reformation in reformations[1:]), float("inf")]

@@ -1,7 +1,7 @@
 #!./castbed run
 """Control packets between clusters against the number of hosts: the paper's algorithm (literal) and frugal, at the same rate of messages.
 
-Literally every host tells every host what it has, so the packets grow with the square of the hosts. In virtual time there is room for more:
+In literal mode every host tells every host what it has, so control packets grow with the square of the hosts. The simulator can run more:
 
     ./castbed run control_cost --on simulator --set hosts=12,48,192,999
 """
@@ -19,7 +19,7 @@ SIZE = 3
 STANDS_S = 5.0
 MODES = ("frugal", "literal")
 POWERS: dict[str, Callable[[float], bool]] = {"frugal": lambda power: power < 1.5, "literal": lambda power: power >= 1.8}
-"""What counts as growing otherwise than with the square, and as that. What is proportional to k - 1 has power 1.16 from 12 to 48 hosts."""
+"""The powers of the number of hosts that each mode must show. A cost proportional to k - 1 has power 1.16 from 12 to 48 hosts."""
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def scenario(hosts: Annotated[tuple[int, ...], whole_numbers] = (12, 24, 48), literal_up_to: int = 100) -> list[Variant]:
-    """Clusters of three hosts, in a grid; the literal algorithm only as far as a machine can bear it."""
+    """Clusters of three hosts in a grid; the literal algorithm only up to a number of hosts that a machine can run."""
     stream = Workload(messages=200, interval=50.0, settle=2000.0)
     networks = {count: clusters(max(count // SIZE, 2), SIZE, "grid") for count in hosts}
     return [
@@ -40,7 +40,7 @@ def scenario(hosts: Annotated[tuple[int, ...], whole_numbers] = (12, 24, 48), li
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """How the packets grow: the power of the number of hosts."""
+    """How control packets grow: as which power of the number of hosts."""
     for mode, text in (
         ("frugal", "does not grow with the square of the hosts"),
         ("literal", "grows with the square of the hosts"),
@@ -66,7 +66,7 @@ def sweep(runs: Runs) -> Sweep:
 
 
 def _points(runs: Runs, mode: str) -> list[tuple[int, float]]:
-    """Hosts, and control packets a second between clusters once the tree stands, of each run of a mode."""
+    """For each run of a mode: the number of hosts, and control packets a second between clusters once the tree is formed."""
     return sorted((run.summary.hosts, _rate(run)) for run in runs if run.label.startswith(mode))
 
 

@@ -1,8 +1,9 @@
 #!./castbed run
 """A leader whose parent falls behind moves to a parent that is ahead (claim 6).
 
-Three clusters, all linked. At first nothing gets through between the first and the third, so the third's leader has its parent in the
-second. Then that link works, and the one between the first and the second becomes too narrow: the second cluster falls behind.
+Three clusters, each linked to the others. At first the link between the first and the third cluster loses every packet, so the leader of
+the third cluster has its parent in the second. Then that link works, and the link between the first and the second cluster becomes too
+slow: the second cluster falls behind.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ MOST_S = 5.0
 
 
 def scenario(size: int = 2, narrow: Bandwidth = 0.06, wide: Bandwidth = 10.0) -> list[Variant]:
-    """The way of the old parent becomes bad just when a better one opens. The controller sees neither: the links stay up."""
+    """The old parent falls behind just when a better parent can be reached. The controller notices neither, as all links stay up."""
     scenario = Scenario(
         network=clusters(3, size, "mesh", bandwidth_mbit=wide),
         faults=(
@@ -33,7 +34,7 @@ def scenario(size: int = 2, narrow: Bandwidth = 0.06, wide: Bandwidth = 10.0) ->
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Who moved, from whom to whom, and after how long."""
+    """Whether the leader moved to a parent that was ahead, and after how long."""
     for run in runs:
         text = f"{run.label}: the third cluster's leader leaves a parent that falls behind for one ahead within {MOST_S:g} s"
         yield Claim("6", text, *_move(run))

@@ -1,9 +1,9 @@
 #!./castbed run
 """Figure 4.1: the source is cut off, and two hosts that are not neighbours in the tree fill each other's gaps (claim 7).
 
-Hosts h2 and h3 hear only from the source at first, so both are its children. The message before the last but one is lost on its way to h3,
-the last but one on its way to h2, and what they tell the source meanwhile is lost, so it does not repair. Then it is cut off for good, and
-h2 and h3 can hear each other.
+At first h2 and h3 hear only from the source, so both are its children. Of the last three messages, the first is lost on its way to h3 and
+the second on its way to h2. What h2 and h3 tell the source meanwhile is lost too, so the source repairs nothing. Then the source is cut off
+for good, and h2 and h3 can hear each other.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from scenarios.faults import DropMessage, LinkChange, LinkDown
 from topologies import clusters
 
 INTERVAL_MS, BEFORE = 50.0, 80
-"""Time between two messages, and the messages before the three of the figure: four seconds, in which both attach to the source."""
+"""The time between two messages, and the number of messages before the three of the figure: in these 4 s h2 and h3 attach to the source."""
 LOST_MS = (BEFORE - 0.5) * INTERVAL_MS
 CUT_MS = (BEFORE + 2.5) * INTERVAL_MS
 
 
 def scenario() -> list[Variant]:
-    """The situation of the figure, made certain."""
+    """Force the situation of the figure."""
     scenario = Scenario(
         network=clusters(3, 1, "mesh"),
         faults=(
@@ -39,7 +39,7 @@ def scenario() -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Whether both gaps were filled, and how long after the source was gone."""
+    """Whether both gaps were filled, and how long after the source was cut off."""
     for run in runs:
         text = f"{run.label}: hosts that are not neighbours fill each other's gaps while the source is cut off"
         yield Claim("7", text, *_filled(run))
@@ -51,9 +51,9 @@ def _filled(run: MeasuredRun) -> tuple[bool | None, str]:
     gaps = {host: sent - run.delivered(cut_s)[host] for host in ("h2", "h3")}
     if gaps != {"h2": {("h1", BEFORE + 2)}, "h3": {("h1", BEFORE + 1)}}:
         told = " and ".join(f"{host} lacked {sorted(number for _, number in gap)}" for host, gap in gaps.items())
-        return None, f"it was not the situation of the figure: {told}"
+        return None, f"the situation of the figure did not come about: {told}"
     left = {host: sent - run.delivered()[host] for host in gaps}
     if any(left.values()):
-        return False, f"still open at the end: {', '.join(host for host, gap in left.items() if gap)}"
+        return False, f"gaps left at the end: {', '.join(host for host, gap in left.items() if gap)}"
     last_ns = max(delivery.at_ns for delivery in run.history.deliveries if delivery.message in gaps.get(delivery.host, ()))
     return True, f"both are filled {run.at_s(last_ns) - cut_s:.2f} s after the source was cut off"

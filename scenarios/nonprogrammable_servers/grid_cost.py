@@ -1,7 +1,7 @@
 #!./castbed run
-"""What a message costs on grids of different size, with LANs of different size: k - 1 whatever the LANs (claim 1).
+"""The cost of a message on grids of different size, with LANs of different size: k - 1, whatever the size of the LANs (claim 1).
 
-A grid of LANs has a cluster for each crossing, so the cost of data grows with the grid and not with the hosts.
+A grid of LANs has a cluster at each node, so the cost of data grows with the grid and not with the number of hosts.
 """
 
 from collections.abc import Iterator
@@ -27,21 +27,21 @@ def scenario(mode: str = "frugal") -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """The least cost on each."""
+    """The cost is the least possible on each grid."""
     for run in runs:
         yield least_cost(run, STANDS_S)
 
 
 def sweep(runs: Runs) -> Sweep:
-    """Cost against the number of hosts, a line for each grid: level where only the LANs grow."""
+    """The cost against the number of hosts, with a line for each grid, which is level where only the LANs grow."""
     lines: dict[str, list[tuple[float, float, str]]] = {}
     for run in sorted(runs, key=lambda run: run.summary.hosts):
         name = f"{run.label.rpartition('x')[0]} grid, k - 1 = {run.network.lower_bound}"
         lines.setdefault(name, []).append((float(run.summary.hosts), _cost(run), f"{_cost(run):.2f}"))
-    return Sweep(title="What a message costs on a grid of LANs", x="hosts", y="expensive packets per message", lines=lines)
+    return Sweep(title="Cost of a message on a grid of LANs", x="hosts", y="expensive packets per message", lines=lines)
 
 
 def _cost(run: MeasuredRun) -> float:
-    """Expensive packets of all kinds per message once the tree stands."""
+    """Expensive packets of all kinds per message once the tree is formed."""
     messages = len(run.sent_since(STANDS_S))
     return sum(run.expensive_between(STANDS_S, run.stream_end_s).values()) / max(messages, 1)

@@ -1,8 +1,8 @@
 #!./castbed run
-"""An expensive link fails and comes back while messages flow: nothing is lost, and the delays around the fault are plotted.
+"""An expensive link fails and comes back while messages are sent: nothing is lost, and the delays around the fault are plotted.
 
-In a ring the controller finds another way, and only what was on the link is late. In a line there is none: the clusters behind the link
-get what they missed when it is back.
+In a ring the controller finds another path, and only the packets that were on the link are late. In a line there is no other path: the
+clusters behind the link get the messages that they missed when the link is back.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from topologies import clusters
 
 LINK = "s2-s3"
 STANDS_S = 3.0
-"""What was broadcast before the tree stood is late for another reason."""
+"""When the tree is formed. Messages before that are late for another reason."""
 
 
 def scenario(k: int = 4, size: int = 3, fail: Time = 6000.0, back: Time = 11000.0) -> list[Variant]:
@@ -28,7 +28,7 @@ def scenario(k: int = 4, size: int = 3, fail: Time = 6000.0, back: Time = 11000.
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Everybody has everything at the end; how late it was around the fault."""
+    """Every host has every message at the end; the figure is the longest delay around the fault."""
     for run in runs:
         sent = run.sent_since(0.0)
         lacking = sum(len(sent - delivered) for delivered in run.delivered().values())

@@ -1,8 +1,8 @@
 #!./castbed run
-"""A source that is cut off for ever after a partial broadcast: with cluster-tree the others complete it, with basic they cannot (claim 2).
+"""A source is cut off for ever after a partial broadcast: with cluster-tree the other hosts complete it, with basic they cannot (claim 2).
 
-Three clusters in a ring. The third is cut off for three seconds, so that what is broadcast then reaches the second only. Then the source's
-cluster is cut off for good, and only after that the second and third can talk again.
+Three clusters in a ring. The third is cut off for three seconds, so messages of that time reach only the second. Then the source's cluster
+is cut off for good, and only after that the second and the third cluster can reach each other again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from scenarios.faults import LinkDown, LinkUp
 from topologies import clusters
 
 ALONE_MS, CUT_MS = 4000.0, 7500.0
-"""When the third cluster is cut off, and when the first; the stream ends half a second before."""
+"""When the third cluster is cut off, and when the first. The stream ends half a second before the latter."""
 
 
 def scenario(size: int = 3) -> list[Variant]:
@@ -33,7 +33,7 @@ def scenario(size: int = 3) -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Who of the others lacks what some of the others have."""
+    """How many hosts outside the source's cluster lack messages that other such hosts have."""
     for label, completes in (("frugal", True), ("literal", True), ("basic", False)):
         at_cut, at_end = _lacking(runs[label])
         text = "everybody else completes what the source left unfinished" if completes else "hosts are left without messages"
@@ -42,7 +42,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
 
 
 def _lacking(run: MeasuredRun) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """How many messages that had reached another cluster each host there lacked when the source was cut off, and at the end."""
+    """For each host outside the source's cluster: the messages that it lacked and another such host had, at the cut and at the end."""
     cut_s = next(at_s for at_s, fault in run.faults("link-down") if fault.target == "s1-s2")
     others = [host for cluster in run.network.clusters[1:] for host in cluster]
     at_cut, at_end = run.delivered(cut_s), run.delivered()

@@ -14,12 +14,12 @@ from scenarios import Scenario, Share, Variant, Workload
 from topologies import clusters
 
 PERIODS_MS = {"often": 250.0, "usual": 1000.0, "seldom": 4000.0}
-STANDS_S = 5.0  # what is late before the tree stands is late for another reason
+STANDS_S = 5.0  # when the tree is formed; messages before that are late for another reason
 SOON_MS = 1000.0
 
 
 def scenario(k: int = 4, size: int = 2, loss: Share = 0.1, mode: str = "literal") -> list[Variant]:
-    """The paper's own algorithm, unless another mode is set: all of its repairs wait for these periods."""
+    """The paper's own algorithm, unless another mode is set: all its repairs depend on these periods."""
     stream = Workload(messages=750, interval=20.0, settle=12_000.0)
     scenario = Scenario(network=clusters(k, size, "ring", loss=loss), workload=stream)
     return [
@@ -29,7 +29,7 @@ def scenario(k: int = 4, size: int = 2, loss: Share = 0.1, mode: str = "literal"
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Seldom is cheap and late, often is dear and prompt."""
+    """Longer periods cost less and deliver later; shorter periods cost more and deliver sooner."""
     tried = [runs[label] for label in PERIODS_MS]
     if not all(run.sent_since(STANDS_S) for run in tried):
         yield Claim("8", "the frequencies trade cost against reliability", None, f"the stream ended before {STANDS_S:g} s")
@@ -47,7 +47,7 @@ def sweep(runs: Runs) -> Sweep:
     """Cost against reliability."""
     points = [(_cost(run), 100 * _soon(run), run.label) for run in runs]
     return Sweep(
-        title="What exchanging more often costs and brings",
+        title="Cost and benefit of exchanging more often",
         x="expensive packets per message",
         y="delivered within a second, %",
         lines={"cluster-tree": points},
@@ -55,13 +55,13 @@ def sweep(runs: Runs) -> Sweep:
 
 
 def _cost(run: MeasuredRun) -> float:
-    """Expensive packets of all kinds per message from when the tree stands to the end of the stream."""
+    """Expensive packets of all kinds per message, from when the tree is formed to the end of the stream."""
     packets = run.expensive_between(STANDS_S, run.stream_end_s)
     return sum(packets.values()) / max(len(run.sent_since(STANDS_S)), 1)
 
 
 def _soon(run: MeasuredRun) -> float:
-    """Of the messages since the tree stands, times hosts, the share that was delivered soon."""
+    """The share of deliveries within SOON_MS, for messages that were broadcast once the tree was formed."""
     rows = run.table("deliveries")
     late_enough = pc.greater_equal(rows["broadcast_ns"], run.at_ns(STANDS_S))
     soon = pc.and_(late_enough, pc.less_equal(rows["delay_ms"], SOON_MS))

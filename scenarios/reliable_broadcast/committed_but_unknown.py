@@ -1,8 +1,8 @@
 #!./castbed run
-"""A replica commits, answers its client and dies: with reliable broadcast nobody else may ever know, with uniform they do (second paper).
+"""A replica commits, answers its client and dies: with reliable broadcast no other host may know of it, with uniform all do (second paper).
 
-Every message is a transaction, and delivering it is committing it. The host that broadcasts is killed at the very moment at which it has
-delivered its fifth message, before another datagram leaves it. It does not come back.
+Every message is a transaction, and delivering it means committing it. The host that broadcasts is killed at the moment when it has
+delivered its fifth message, before it sends another datagram. It does not come back.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def scenario(k: int = 2, size: int = 3) -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Whether what was committed is known: uniform agreement. Among those who live, nobody disagrees."""
+    """Whether other hosts know the committed transaction (uniform agreement), and whether the hosts that live agree."""
     for run in runs:
         delivered = run.delivered()
         knows = [host for host in run.network.hosts if FIFTH in delivered[host]]

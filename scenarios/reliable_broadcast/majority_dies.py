@@ -1,9 +1,9 @@
 #!./castbed run
-"""A majority delivers a message and dies: who waited for a majority has lost it, uniform broadcast has not (second paper).
+"""A majority delivers a message and dies: a protocol that waits for a majority loses the message, uniform does not (second paper).
 
-The last two of six hosts are cut off for a moment, too short for anybody to suspect them, while the fifth message is broadcast. Each of the
-other four is killed soon after it has delivered that message. `majority` delivers when more than half of the hosts have a message: so the
-four deliver it among themselves and die, and nobody is left who knows of it. `uniform` waits for the last two, as nobody suspects them.
+The last two of six hosts are cut off while the fifth message is broadcast, too briefly to be suspected. Each of the other four is killed
+soon after it has delivered that message. `majority` delivers when more than half of the hosts have a message: so the four deliver it and
+die, and no host that lives has it. `uniform` waits for the last two, as no host suspects them.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from topologies import clusters
 
 FIFTH = ("h1", 5)
 DYING = ("h1", "h2", "h3", "h4")
-# The last two are cut off before the fifth message is broadcast at 400 ms, and back before anybody suspects them.
+# The last two hosts are cut off before the fifth message is broadcast at 400 ms, and connected again before any host suspects them.
 CUT_MS, BACK_MS = 350.0, 1500.0
-# A host that has delivered lives for so much longer: what it passes on has left by then.
+# The time from delivery to death, in which a host sends all that it passes on.
 DIES_AFTER_MS = 150.0
 DETECTOR = {"period_ms": 500.0, "timeout_ms": 2500.0, "longest_timeout_ms": 3000.0}
 
 
 def scenario() -> list[Variant]:
-    """Three clusters of two hosts in a line, and the same with both rules for delivery."""
+    """Three clusters of two hosts in a line, once with each rule for delivery."""
     origin, sequence = FIFTH
     deaths = (
         Crash(host=host, when=Trigger("deliver", host=host, origin=origin, sequence=sequence, after_ms=DIES_AFTER_MS))
@@ -42,7 +42,7 @@ def scenario() -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """That the four delivered and died, and whether the two that live have the message."""
+    """The four hosts delivered the message and died; and whether the two that live have it."""
     for run in runs:
         delivered, survives = run.delivered(), run.label == "uniform"
         dead = [fault.target for _, fault in run.faults("crash")]

@@ -1,8 +1,8 @@
 #!./castbed run
-"""The sender dies after some hosts have its message: best-effort leaves the others without it, the reliable ones do not (second paper).
+"""The sender dies after some hosts have its message: best-effort leaves the others without it, reliable protocols do not (second paper).
 
-The sender's agent is killed between two datagrams of its fifth message, right after the third: so exactly the first three of the other
-hosts have it, whatever the protocol. It does not come back.
+The sender's agent is killed right after the third datagram of its fifth message, before the fourth. So exactly three of the other hosts
+get the message from the sender, whatever the protocol. The sender does not come back.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def scenario(k: int = 2, size: int = 3) -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Who was reached, and whether the others agree on the message."""
+    """Which hosts the sender reached, and whether the other hosts agree on the message."""
     for run in runs:
         reached = run.reached(FIFTH, FIFTH[0])
         text = f"{run.label}: the sender reached {REACHED} of {len(run.network.hosts) - 1} hosts with its last message"

@@ -131,7 +131,7 @@ def test_what_cannot_be_called_with_runs_is_refused_before_anything_is_run(writt
     [
         ("def scenario():\n    return []", r"scenario\(\) must return a Scenario, or Variants"),
         ("def scenario():\n    return 'grid'", r"scenario\(\) must return a Scenario, or Variants"),
-        ("one = scenario()\ndef scenario():\n    return [Variant('a', one, 'basic')] * 2", "two of its runs are labelled 'a'"),
+        ("one = scenario()\ndef scenario():\n    return [Variant('a', one, 'basic')] * 2", "two runs have the label 'a'"),
         ("one = scenario()\ndef scenario():\n    return [Variant('../a', one, 'basic')]", "cannot be the label of a run"),
         ("one = scenario()\ndef scenario():\n    return [Variant('plots', one, 'basic')]", "cannot be the label of a run"),
     ],

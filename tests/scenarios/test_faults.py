@@ -105,16 +105,16 @@ def test_a_schedule_file_that_is_not_there_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (LinkDown(at_ms=0, link="s1-s9"), "a fault is on a link that is not there: .* no link between 's1' and 's9'"),
+        (LinkDown(at_ms=0, link="s1-s9"), "a fault names a link that does not exist: .* no link between 's1' and 's9'"),
         (LinkDown(at_ms=0, link="s1"), "'s1' does not name a link: write the switches at its ends, such as s1-s2"),
-        (Flap(at_ms=0, link="h1-s1"), "a fault is on h1-s1, the access link of a host; only links between switches"),
+        (Flap(at_ms=0, link="h1-s1"), "a fault names h1-s1, the access link of a host; only links between switches"),
         (LinkChange(at_ms=0, link="s1-s2", towards="s3"), "fault link-change s1-s2: 's3' is not an end of the link"),
-        (SwitchStop(at_ms=0, switch="s9"), "a fault is on switch 's9', which network 'clusters-ring-3x1' does not have"),
-        (Partition(at_ms=0, sides=(("s1", "h1"),)), "a fault is on switch 'h1', which network"),
+        (SwitchStop(at_ms=0, switch="s9"), "a fault names switch 's9', which network 'clusters-ring-3x1' does not have"),
+        (Partition(at_ms=0, sides=(("s1", "h1"),)), "a fault names switch 'h1', which network"),
         (Partition(at_ms=0, sides=(("s1",), ("s1",))), "fault partition: switch s1 is named twice"),
-        (Crash(at_ms=0, host="h9"), "a fault is on host 'h9', which network"),
-        (Crash(when=Trigger("deliver", host="h9"), host="h1"), "a fault is on host 'h9', which network"),
-        (Crash(when=Trigger("deliver", origin="h9"), host="h1"), "a fault is on host 'h9', which network"),
+        (Crash(at_ms=0, host="h9"), "a fault names host 'h9', which network"),
+        (Crash(when=Trigger("deliver", host="h9"), host="h1"), "a fault names host 'h9', which network"),
+        (Crash(when=Trigger("deliver", origin="h9"), host="h1"), "a fault names host 'h9', which network"),
         (Crash(host="h1"), "fault crash h1: give it either a time"),
         (Heal(), "fault heal: give it either a time"),
         (Crash(at_ms=0, when=Trigger("send"), host="h1"), "fault crash h1: give it either a time"),
@@ -130,7 +130,7 @@ def test_a_schedule_file_that_is_not_there_is_refused(tmp_path):
             "fault link-change s1-s2: bandwidth_mbit: expected float >= 0.001",
         ),
         (Flap(at_ms=0, link="s1-s2", times=10**9), "fault flap s1-s2: times: expected int <= 10000"),
-        (Flap(at_ms=0, link="s1-s2", times=9999, up_ms=1e9), "fault flap s1-s2: it would go on for more than 1,000,000 s"),
+        (Flap(at_ms=0, link="s1-s2", times=9999, up_ms=1e9), "fault flap s1-s2: it would last more than 1,000,000 s"),
     ],
 )
 def test_a_fault_that_makes_no_sense_on_a_network_is_refused_in_a_sentence(fault, sentence):

@@ -187,5 +187,7 @@ def test_the_stream_of_a_script_cannot_be_set(tmp_path):
         "def scenario():\n    return Scenario(network=clusters(2, 1, 'line'), script=(Broadcast(at_ms=1, source='h2'),))\n"
     )
     assert find(str(mine)).build({"settle": "1s"})[0].scenario.workload.settle == 1000.0
-    with pytest.raises(ScenarioError, match="messages cannot be set: each of its broadcasts has its own source, time and size"):
+    with pytest.raises(
+        ScenarioError, match="messages cannot be set: each broadcast of this scenario has its own source, time and size"
+    ):
         find(str(mine)).build({"settle": "1s", "messages": "3"})
