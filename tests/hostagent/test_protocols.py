@@ -45,6 +45,7 @@ def test_its_parameters_have_defaults_and_refuse_unknown_names(core):
 
 
 def test_its_messages_are_frozen(core):
+    assert core.messages
     for kind in core.messages:
         assert issubclass(kind, Message)
         assert kind.__struct_config__.frozen

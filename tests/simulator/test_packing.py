@@ -1,5 +1,7 @@
 """Packing in virtual time: as the agent does it, and the same again for the same seed."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -163,7 +165,8 @@ def test_one_case_in_four_has_a_wait_and_a_case_keeps_it_in_its_file():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_protocols_keep_their_promises_however_their_messages_are_packed(protocol):
     cases = [case for seed in range(30) if not (case := draw_case(protocol, seed)[0]).beyond][:10]
-    for case in cases:
-        for pack_ms in (None, 50.0):
-            judgement = run(msgspec.structs.replace(case, pack_ms=pack_ms)).judgement
-            assert judgement.verdict != "violated", (case.seed, pack_ms, judgement.reasons)
+    ways = list(itertools.product(cases, (None, 50.0)))
+    judged = [run(msgspec.structs.replace(case, pack_ms=pack_ms)).judgement for case, pack_ms in ways]
+    assert [judgement.reasons for judgement in judged if judgement.verdict == "violated"] == []
+    # Of twenty runs, most tell something.
+    assert sum(judgement.verdict == "holds" for judgement in judged) > 10

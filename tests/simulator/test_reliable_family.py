@@ -124,9 +124,10 @@ def test_whoever_dies_for_good_and_when_the_others_keep_the_promises(protocol):
 @pytest.mark.parametrize("protocol", FAMILY)
 def test_it_keeps_its_promises_in_whatever_it_claims_to_survive(protocol):
     within = (case for seed in itertools.count() if not (case := draw_case(protocol, seed)[0]).beyond)
-    for case in itertools.islice(within, 15):
-        judgement = run(case).judgement
-        assert judgement.verdict != "violated", (case.seed, judgement.reasons)
+    judged = {case.seed: run(case).judgement for case in itertools.islice(within, 15)}
+    assert {seed: judgement.reasons for seed, judgement in judged.items() if judgement.verdict == "violated"} == {}
+    # Of fifteen runs, most tell something.
+    assert sum(judgement.verdict == "holds" for judgement in judged.values()) > 7
 
 
 def test_crashes_are_noticed_in_time_and_a_quiet_network_makes_nobody_suspect():

@@ -49,6 +49,7 @@ def test_basic_sends_exactly_twice_that_with_its_acknowledgements(demo):
 
 def test_everything_is_delivered_and_the_books_balance(demo):
     _, by_protocol = demo
+    assert list(by_protocol) == ["best-effort", "basic"]
     for summary in by_protocol.values():
         assert summary["delivered_share"] == 1.0
         assert (summary["balanced"], summary["differences"], summary["verdict"]) == (True, [], "holds")
