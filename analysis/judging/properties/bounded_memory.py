@@ -1,7 +1,7 @@
 """Bounded memory: when there is nothing left to do, no host keeps more items than the protocol states."""
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, kept, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, not_tested, unknown, violated
 from analysis.judging.history import History
 from analysis.judging.rest_samples import cannot_judge, rest
 from hostagent.contract.promises import Promise
@@ -12,7 +12,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     if stop := cannot_judge(history, connectivity):
         return stop
     due_ns, samples = rest(history, promise, connectivity)
-    time, open_question, within = Clock(history), None, 0
+    time, open_question, too_short, within = Clock(history), None, None, 0
     stated = promise.retained + promise.retained_per_source * len(history.sources)
     for host, taken in samples.items():
         if not taken:
@@ -23,7 +23,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             sentence = f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, where {stated} are stated"
             if last.at_ns >= due_ns:
                 return violated(within + 1, sentence, last)
-            open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
+            too_short = not_tested(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
         else:
             within += 1
-    return open_question or kept(history, within, "there are no hosts")
+    return open_question or too_short or kept(history, within, "there are no hosts")

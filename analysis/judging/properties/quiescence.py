@@ -1,14 +1,15 @@
 """Quiescence: when there is nothing left to do, no host sends more than the protocol's stated background.
 
 The rate is taken from a host's samples, over all the time since the protocol must have come to rest. In a run that ends before that, it
-is taken over the second half of the time since the last broadcast or fault, and can only be found in order. A quarter more than stated is
+is taken over the second half of the time since the last broadcast or fault, and can only be found in order, or is
+not tested. A quarter more than stated is
 let pass, as timers have jitter, and two datagrams, as one may fall on each end of the window.
 """
 
 from typing import Final
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, kept, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, not_tested, unknown, violated
 from analysis.judging.history import History, Sample
 from analysis.judging.rest_samples import cannot_judge, rest
 from hostagent.contract.promises import Promise
@@ -22,7 +23,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     if stop := cannot_judge(history, connectivity):
         return stop
     due_ns, samples = rest(history, promise, connectivity)
-    time, open_question, quiet = Clock(history), None, 0
+    time, open_question, too_short, quiet = Clock(history), None, None, 0
     stated = promise.background_per_second + promise.background_per_source * len(history.sources)
     for host, taken in samples.items():
         settled = [sample for sample in taken if sample.at_ns >= due_ns]
@@ -35,10 +36,10 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             sentence = _sentence(window[0], window[-1], stated, time)
             if window is settled:
                 return violated(quiet + 1, sentence, window[0], window[-1])
-            open_question = unknown(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
+            too_short = not_tested(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")
         else:
             quiet += 1
-    return open_question or kept(history, quiet, "there are no hosts")
+    return open_question or too_short or kept(history, quiet, "there are no hosts")
 
 
 def _second_half(taken: list[Sample]) -> list[Sample]:
