@@ -105,6 +105,9 @@ LAZY = (
 
 UNIFORM = (
     Mutant(watchful.ByMajority, "A message is delivered when more than half of the hosts have it."),
+    Mutant(
+        watchful.ByMajorityOfTheTrusted, "A message is delivered when more than half of the hosts that are not suspected have it."
+    ),
     Mutant(watchful.AtOnce, "A message is delivered as soon as it arrives, and passed on."),
     Mutant(watchful.AfterOneAcknowledgement, "A message is delivered when one other host has it."),
     Mutant(watchful.AsBestEffort, "A message is delivered as soon as it arrives, and not passed on."),
@@ -136,6 +139,7 @@ CLUSTER_TREE = (
     Mutant(cluster_tree.ForgetsItsMessagesAtRestart, "A host that restarts forgets the messages that others may lack."),
     Mutant(cluster_tree.ForgetsItsDeliveriesAtRestart, "A host that restarts forgets what it delivered."),
     Mutant(cluster_tree.PrunesWhatItHas, "A host forgets each message that it has itself."),
+    Mutant(cluster_tree.NeverPrunes, "A message that everybody has is kept."),
     Mutant(cluster_tree.IgnoresTheCostBit, "Every packet is taken to be expensive, so every host is a cluster."),
     _exchange(cluster_tree.NeverProbes, "No leader reports to a host outside that is not its neighbour in the tree."),
     _exchange(cluster_tree.TellsItsClusterNothing, "Hosts of a cluster are told nothing but messages."),
