@@ -305,9 +305,11 @@ def test_every_word_of_the_vocabulary_is_played(started):
     targets = {"link": "s1-s2", "switch": "s1", "host": "h1", "kind": "Copy", "sides": (("s1",),)}
     for kind in vocabulary.FAULTS.values():
         needed = {name: value for name, value in targets.items() if name in kind.__struct_fields__}
-        stage = started(RING, faults=[kind(at_ms=1, **needed)])
+        fault = kind(at_ms=1, **needed)
+        stage = started(RING, faults=[fault])
         stage.run(2000)
-        assert stage.player.records
+        played = [record.fault for record in stage.player.records]
+        assert played == [type(step).__struct_config__.tag for _, step in vocabulary.steps(fault, stage.world.network)]
 
 
 def test_a_controller_that_is_started_again_while_it_runs_changes_nothing(started):
