@@ -62,8 +62,8 @@ class Journeys(NamedTuple):
 
     `gap`: the packet left a node that it was never seen to reach. `repeated`: it was seen twice in one direction of a link. `vanished_at`:
     if the packet did not arrive, the node that it was seen to reach but not to leave. `wrong_bit`: at the destination, the cost bit did not
-    agree with the links that the packet crossed. `excused`: a fault explains that the packet vanished there, or, if the packet arrived, that
-    it went in a circle. `checked`: at no place on its way would a fault have excused a loss, or the loss was certain (`analysis.excuses`).
+    agree with the links that the packet crossed. `excused`: a fault explains that the packet vanished there, or, if the packet arrived,
+    that it went in a circle. `checked`: at no place on its way would a fault have excused a loss, or loss was certain (`analysis.excuses`).
     `unpaid`: the packet vanished before the first of the expensive links that it would have had to cross.
     """
 

@@ -5,7 +5,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,9 +27,12 @@ from testbed.running.faults import Injector, own_crashes
 from testbed.running.faults import refuse_impossible as refuse_faults
 from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
+from topologies.network import Link, Network
 
 # Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
 QUIET_S = 0.3
+# The longest packet on a link.
+FRAME_BITS = 1514 * 8
 # How often event logs are looked at for what a fault waits for.
 WATCH_S = 0.005
 # How often it is looked whether everything still runs: each look asks the kernel about every tcpdump.
@@ -219,15 +222,24 @@ def _sleep_until(moment: float, stage: Stage) -> None:
 def _wait_until_quiet(stage: Stage) -> None:
     """Wait until no counter moves for longer than any packet can be under way."""
     scenario, agents = stage.task.scenario, stage.agents
-    delays = [link.delay_ms + link.jitter_ms for link in (*scenario.network.links, *stage.injector.current.values())]
-    changes = [(fault.delay_ms or 0.0) + (fault.jitter_ms or 0.0) for fault in scenario.faults if isinstance(fault, LinkChange)]
-    longest_delay_ms = max(delays + changes)
-    quiet_s = QUIET_S + longest_delay_ms * len(scenario.network.switches) / 1000
+    quiet_s = quiet_time_s(scenario.network, (*scenario.network.links, *stage.injector.current.values()), scenario.faults)
     before: object = None
     while before != (now := agents.counters()):
         before = now
         agents.notice()
         time.sleep(quiet_s)
+
+
+def quiet_time_s(network: Network, links: Iterable[Link], faults: Iterable[Fault]) -> float:
+    """How long no counter moves at most while a packet is under way: each link on its way may delay it, and takes a while to send it.
+
+    What is delayed stays delayed as it was before a change; what waits in a queue leaves as fast as the link is now.
+    """
+    links, changes = list(links), [fault for fault in faults if isinstance(fault, LinkChange)]
+    delays = [link.delay_ms + link.jitter_ms for link in links]
+    delays += [(change.delay_ms or 0.0) + (change.jitter_ms or 0.0) for change in changes]
+    sending = [FRAME_BITS / (each.bandwidth_mbit * 1000) for each in links if each.bandwidth_mbit]
+    return QUIET_S + (max(delays) + max(sending, default=0.0)) * len(network.switches) / 1000
 
 
 def _drops_since(

@@ -80,6 +80,13 @@ def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
     )
 
 
+def test_what_other_programs_send_to_a_port_without_a_listener_opens_no_books(run):
+    """A traceroute typed in a live network goes to such ports, and the kernel counts for the whole host."""
+    assert differences(run, counters=run.counters | {"h2": {"received": 1, "unreachable": 3}}) == ()
+    (sentence,) = differences(run, counters=run.counters | {"h2": {"received": 2, "unreachable": 3}})
+    assert sentence.startswith("1 datagrams were seen on their way into h2, which says 2 were received")
+
+
 def test_duplicates_must_be_those_that_the_kernel_made(run):
     twice, counters = msgspec.structs.replace(FINE, repeated=True), run.counters | {"h2": {"received": 2}}
     costs = [cost("h1", "s1"), cost("s1", "h2", 2)]
