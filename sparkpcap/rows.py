@@ -210,7 +210,8 @@ class _Tally:
         if self._query.layout is not None:
             records, there, too_short = fields(packets, found, self._query.layout)
             cut = cut | (too_short & keep)
-            there = there & self._matches(records)
+            for name, value in self._query.match.items():
+                there = there & (records[name] == value)
             columns |= {name: Column(records[name], there) for name, _, _ in self._query.fields}
             keep = keep & (there if self._query.drop_unmatched else True)
         if self._query.udp_port is not None or self._query.drop_unmatched:
@@ -228,12 +229,6 @@ class _Tally:
         arrays = {name: _array(column, keep, self._schema.field(name).type) for name, column in wanted.items()}
         kept = int(keep.sum())
         return _filled(self._schema, kept, arrays | self._names(kept))
-
-    def _matches(self, records: Any) -> Flags:
-        matching = np.ones(len(records), np.bool_)
-        for name, value in self._query.match.items():
-            matching &= records[name] == value
-        return matching
 
     def _names(self, count: int) -> dict[str, pa.Array]:
         found = {"file": pa.repeat(self._path, count)}
