@@ -161,6 +161,7 @@ class Pipe:
 
     def _drop_oldest(self) -> None:
         """Drop the oldest packet in the queue; the others move up."""
+        assert self.dropped is None, "the world was not told of what was dropped before"
         gone = self.dropped = self.waiting.popleft()
         self._free_ns -= gone.takes_ns
         for turn in self.waiting:

@@ -102,7 +102,9 @@ class World:
         for host in self.hosts.values():
             host.hush()
         while self._under_way:
+            assert self._heap, "something is under way and nothing will happen"
             self.run(self._heap[0][0])
+        assert self._under_way == 0, self._under_way
         self.run(self.now_ns)
 
     @property

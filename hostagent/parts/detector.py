@@ -98,6 +98,7 @@ class Detector(Part):
 
     def heard(self, host: str) -> None:
         """A message came from a host: the host is up, and a suspicion of it was a mistake."""
+        assert host != self.env.host, "no host hears itself"
         self._silent_periods[host] = 0
         if host in self.suspected:
             del self.suspected[host]
@@ -113,6 +114,7 @@ class Detector(Part):
         host, self._turn = self.env.peers[self._turn], (self._turn + 1) % len(self.env.peers)
         self.env.send(host, self._heartbeat(), Purpose.CONTROL)
         # The period of the last message is not counted: the host may have been silent for only a part of it.
+        assert self._timeout_ms[host] <= self._parameters.longest_timeout_ms, host
         silent_ms = self._silent_periods[host] * self._parameters.period_ms
         self._silent_periods[host] += 1
         if silent_ms >= self._timeout_ms[host] and host not in self.suspected:

@@ -171,12 +171,14 @@ class Links(Part):
 
     def _keep(self, letter: Letter, receivers: Sequence[str]) -> None:
         """Remember a letter until all receivers have acknowledged it."""
+        assert receivers, letter
         self._letters[letter.number] = letter
         self._owed_to[letter.number] = len(receivers)
         for peer in receivers:
             self._links[peer].unacknowledged[letter.number] = None
 
     def _forget_if_acknowledged(self, number: int) -> None:
+        assert self._owed_to[number] > 0, number
         self._owed_to[number] -= 1
         if not self._owed_to[number]:
             self.env.store(f"letter/{number}", None)
@@ -188,6 +190,7 @@ class Links(Part):
         # The letters in the window are always among the oldest.
         for number in islice(link.unacknowledged, WINDOW):
             if number <= link.due and number not in link.window:
+                assert len(link.window) < WINDOW, peer
                 link.window[number] = None
                 self.env.send(peer, self._letters[number], Purpose.REPAIR)
 

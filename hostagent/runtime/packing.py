@@ -87,6 +87,7 @@ class Packer:
         """The messages sent just now that need not wait: those to hosts without a recent datagram, and full datagrams to the others."""
         for to in self._touched:
             waiting = self._waiting[to]
+            assert waiting.datagrams, to
             if self._left_ns.get(to, now_ns - self._wait_ns) + self._wait_ns <= now_ns:
                 yield from self._leave(to, now_ns, self._waiting.pop(to).datagrams)
                 continue
@@ -100,7 +101,9 @@ class Packer:
         self._touched.clear()
 
     def _leave(self, to: str, now_ns: int, datagrams: list[list[Part]]) -> Iterator[Datagram]:
+        assert self._left_ns.get(to, now_ns) <= now_ns, "the clock went back"
         for parts in datagrams:
+            assert parts, to
             self._left_ns[to] = now_ns
             yield to, parts
 
