@@ -22,7 +22,7 @@ from runfiles.reading import RunInput
 FOREIGN: Final = "foreign"
 # Faults after which links are shaped anew. What was duplicated just before that is in no count.
 _RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
-# Of fewer packets than this, a balance says so little that the reasons for the verdict tell it.
+# If a smaller share of packets was checked, balanced books say so little that the reasons for the verdict mention the share.
 LEAST_CHECKED: Final = 0.5
 
 
@@ -58,10 +58,10 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fates(msgspec.Struct, frozen=True, kw_only=True):
-    """How many packets had the same fate, as told by `analysis.tables.journeys`, and one of them as an example.
+    """How many packets had the same fate, which `analysis.tables.journeys` finds, and one of them as an example.
 
-    `excused`: a fault explains it. `checked`: had it vanished without a cause, anywhere on its way, that would have been noticed. `unpaid`:
-    it vanished before the first expensive link that it would have had to cross.
+    `excused`: a fault explains the fate. `checked`: a loss of the packet without a cause would have been noticed anywhere on its way.
+    `unpaid`: the packet vanished before the first expensive link that it would have had to cross.
     """
 
     gap: bool
@@ -98,7 +98,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     packets: int = 0
     """Host-to-host packets of this run that were seen."""
     checked_share: float | None = None
-    """Of these packets, the share whose loss without a cause would have been noticed; that of the others a fault would have excused."""
+    """The share of these packets whose loss without a cause would have been noticed; a fault would have excused the others."""
     unpaid: int = 0
     """Packets between clusters that vanished before their first expensive link. Their cost is not counted."""
     foreign_expensive: int = 0
@@ -142,13 +142,13 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
 
 
 def told_books(books: Books) -> str:
-    """The books in half a sentence: whether they balance, and how much that says."""
+    """The books in half a sentence: whether they balance, and which share of packets was checked."""
     state = "balanced" if books.balanced else f"open in {len(books.differences)} places"
     return f"books {state}, {_checked(books)} checked"
 
 
 def told_omissions(books: Books) -> str:
-    """What the cost of a run leaves out, as far as it was counted; nothing where nothing was."""
+    """What the cost of a run leaves out, as far as that was counted; empty if nothing was."""
     parts = [
         f"{books.unpaid} packets lost before their first expensive link" if books.unpaid else "",
         f"{books.foreign_expensive} foreign datagrams on expensive links" if books.foreign_expensive else "",
@@ -165,9 +165,9 @@ def _checked_share(journeys: Iterable[Fates]) -> float | None:
 def reservations_about(books: Books) -> tuple[str, ...]:
     """What a reader of the verdict must know of the books although they balance.
 
-    It does not make the verdict unknown. Promises are judged on event logs and costs on the packets that were seen, so a packet that
-    vanished unnoticed makes no broken promise look kept. And it vanished where a fault lost packets anyway, so it is no more than a
-    protocol has to cope with.
+    A reservation does not make the verdict unknown. Promises are judged on event logs and costs on the packets that were seen, so no
+    broken promise looks kept because a packet vanished unnoticed. Besides, such a packet vanished where a fault lost packets anyway, which
+    a protocol has to cope with.
     """
     if books.checked_share is None or books.checked_share >= LEAST_CHECKED:
         return ()

@@ -1,4 +1,4 @@
-"""A verdict on a run directory without Spark, straight from its event logs."""
+"""A verdict on a run directory without Spark, directly from its event logs."""
 
 from collections.abc import Iterator
 from pathlib import Path

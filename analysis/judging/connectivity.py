@@ -1,13 +1,12 @@
 """Which hosts could have had which message: the network as the injected faults made it, over time.
 
-Time falls into intervals in which nothing changes. Two hosts are connected as long as both run and the routes join them, over however many
-intervals. A way that stays open for a protocol's *patience* is a way that it must have used; one that is still open when the run ends, and
-not yet for that long, is too soon to say. `analysis.judging.network_state` says what a link or a host must be like to count.
+Time is divided into intervals in which nothing changes. Two hosts are connected as long as both run and the routes join them, over any
+number of intervals. A protocol must have used a way that stays open for its *patience*; for a way that the end of the run cut shorter,
+nothing can be said. `analysis.judging.network_state` says which links and hosts count.
 
-Hosts. One that crashes and does not come back is not correct, and nothing is asked of it. One that comes back with its storage is correct,
-and one that is paused too. One that comes back without its storage is, as far as promises to deliver go, another host that does not take
-part: nothing is asked of it and nobody relies on it. What it delivers in its new life is held to all rules on what may be delivered, but
-not against what its old life delivered.
+Hosts. A host that crashes and does not come back is not correct, and nothing is asked of it. A host that comes back with its storage is
+correct, and so is a paused one. A host that comes back without its storage does not count in promises to deliver: nothing is asked of it,
+and no other host relies on it. Its deliveries are judged by all rules on what may be delivered, but each life apart from the lives before.
 """
 
 from bisect import bisect_right
@@ -28,7 +27,7 @@ Connected = tuple[int, int]
 
 
 class Interval(NamedTuple):
-    """A time in which nothing changes: the part of the network that each live host is in, by number."""
+    """A time in which nothing changes, and for each live host the number of the part of the network that it is in."""
 
     start_ns: int
     end_ns: int
@@ -36,7 +35,7 @@ class Interval(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """The hosts that must have a message at some time before the end, each with that time; and those for which the run was too short."""
+    """The hosts that must have a message before the end, each with the time when; and the hosts for which the run was too short."""
 
     by_ns: Mapping[str, int]
     too_soon: frozenset[str]
@@ -59,7 +58,7 @@ class Connectivity:
         self._kinds = _Kinds(network.hosts, self.intervals)
 
     def _cut(self, network: Network, faults: Iterable[FaultRecord], started_ns: int) -> Iterator[Interval]:
-        """The intervals, and on the way what is remembered of each host."""
+        """The intervals. As a side effect, notes restarts and losses of storage, and the correct hosts and clusters at the end."""
         ground = Ground(network)
         since_ns, part_of = started_ns, _live_parts(ground)
         for at_ns, fault, ground in timeline(network, faults):
@@ -88,7 +87,7 @@ class Connectivity:
         return frozenset(self._losses)
 
     def away(self, host: str) -> list[Connected]:
-        """When a host that never lost its storage did not run: it was down or stood still."""
+        """When a host that never lost its storage did not run, because it was down or paused."""
         return self._kinds.away(host)
 
     @property
@@ -98,15 +97,15 @@ class Connectivity:
         return len(part_of) == len(self.hosts) and len(set(part_of.values())) == 1
 
     def patience_ns(self, promise: Promise) -> int:
-        """How long a way must be open; longer where a clock runs slow, as its host waits longer before it tries again."""
+        """How long a way must be open; longer if a clock runs slow, since its host waits longer before it tries again."""
         return round(promise.patience_ms * 1e6 * max(self._stretch, 1.0))
 
     def life(self, host: str, at_ns: int) -> int:
-        """How often a host had lost its storage by then."""
+        """How often a host had lost its storage by `at_ns`."""
         return bisect_right(self._losses[host], at_ns) if host in self._losses else 0
 
     def connected_with(self, host: str, at_ns: int) -> tuple[str, ...]:
-        """The other hosts that `host` was connected with then; where it is said to have crashed already, just before that."""
+        """The other hosts that `host` was connected with at `at_ns`, or, if it was down by then, just before its crash."""
         until = bisect_right([interval.start_ns for interval in self.intervals], at_ns)
         for interval in reversed(self.intervals[:until]):
             part = interval.part_of.get(host)
@@ -123,7 +122,7 @@ class Connectivity:
         return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns)
 
     def reach(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> Reach:
-        """The same for a message that several hosts have, each from its own time on."""
+        """The hosts that a message could have reached if several hosts have it, each from its own time on."""
         arrival, has = self._kinds.spread(holders, carrier, patience_ns)
         by_ns = {host: at_ns for kind, at_ns in arrival.items() for host in self._kinds.members[kind]}
         open_to = {kind for holder in has for kind in self._kinds.open_at_end(holder)} - arrival.keys()
@@ -131,9 +130,9 @@ class Connectivity:
 
 
 class _Kinds:
-    """Hosts that are in the same part in every interval are of one kind, and what is true of one is true of all.
+    """Classes of hosts that are in the same part in every interval: what is true of one host of a kind is true of all.
 
-    A run without faults has one kind, however many hosts there are; so ways are looked for between kinds.
+    A run without faults has one kind, however many hosts it has. So ways are computed between kinds.
     """
 
     def __init__(self, hosts: tuple[str, ...], intervals: tuple[Interval, ...]) -> None:
@@ -166,7 +165,7 @@ class _Kinds:
         return self._joined(part is None for part in self._parts[self._kind_of[host]])
 
     def _joined(self, chosen: Iterable[bool]) -> list[Connected]:
-        """The intervals that are chosen, those that follow each other as one."""
+        """The chosen intervals, adjacent ones merged."""
         found: list[Connected] = []
         for interval in compress(self._intervals, chosen):
             if found and found[-1][1] == interval.start_ns:
@@ -181,9 +180,9 @@ class _Kinds:
         return [other for other, parts in enumerate(self._parts) if part is not None and parts[-1] == part]
 
     def spread(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> tuple[dict[int, int], set[int]]:
-        """By when each kind must have it; and the kinds of which some host had it to pass on.
+        """By when each kind must have a message, and the kinds that had the message and could pass it on.
 
-        The earliest arrival over ways that open and close is found as shortest paths are: what arrives first can be passed on first.
+        Dijkstra's algorithm finds the earliest arrival over ways that open and close: the kind that has the message first goes first.
         """
         arrival: dict[int, int] = {}
         heap: list[tuple[int, int]] = []

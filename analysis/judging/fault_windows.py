@@ -1,4 +1,4 @@
-"""For how long each injected fault lasted: from what breaks something to what mends it, for plots."""
+"""How long each injected fault lasted, from its start to the fault record that ends it, for plots."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -14,12 +14,12 @@ _MENDED_BY: Final = {
     "crash": ("restart",),
     "pause": ("resume", "crash"),
 }
-"""What ends each fault that lasts. The others are over at once."""
+"""What ends each fault that lasts. All other faults are over at once."""
 _MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume"})
 
 
 class Window(NamedTuple):
-    """A fault, in words, and from when until when it was there."""
+    """A fault, in words, and from when until when it lasted."""
 
     label: str
     start_ns: int
@@ -44,11 +44,11 @@ def _end(fault: FaultRecord, later: Iterable[FaultRecord], ended_ns: int) -> int
 
 
 def _same(mending: FaultRecord, fault: FaultRecord) -> bool:
-    """Whether both are on the same thing, whichever end of a link is named first; what has no target is on everything."""
+    """Whether both have the same target, whichever end of a link is named first; a record without a target applies to everything."""
     return not mending.target or set(mending.target.split("-")) == set(fault.target.split("-"))
 
 
 def _as_built(fault: FaultRecord) -> bool:
-    """Whether a change of a link is one that ends an earlier one: nothing on it is lost or doubled any more."""
+    """Whether a change of a link ends an earlier one: the link no longer loses or duplicates packets."""
     told = {name: value for name, value in fault.details.items() if name != "towards"}
     return fault.fault == "link-change" and not any(told.values())

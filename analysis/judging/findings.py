@@ -1,4 +1,4 @@
-"""What a checker says: a verdict, why, and the events that show it."""
+"""The result of a checker: a verdict, the reason, and the events that show it."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ class Verdict(enum.StrEnum):
     """Every case that was judged kept the promise, and there was at least one."""
     VIOLATED = "violated"
     UNKNOWN = "unknown"
-    """Something is missing, or was not over when the run ended, so that nobody can tell."""
+    """Something is missing from the history, or was not over when the run ended, so that the promise cannot be judged."""
     NOT_TESTED = "not tested"
     """In this run there was no case in which the promise asks for anything."""
 
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, `suspect`, or `missing` for what was due at that time."""
+    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, `suspect`, or `missing` for a delivery due at that time."""
 
     at_ns: int
     host: str
@@ -32,7 +32,7 @@ class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A verdict, the reason in a sentence, and the same as data: the few events that break the promise.
+    """A verdict, the reason as a sentence, and the reason as data: the few events that break the promise.
 
     Times in sentences are seconds since the first broadcast, as in scenarios.
     """
@@ -54,24 +54,24 @@ def violated(cases: int, reason: str, *events: Shown) -> Finding:
 
 
 def unknown(reason: str, cases: int = 0) -> Finding:
-    """Nothing can be said, and why; so many cases were judged and kept the promise."""
+    """A promise that cannot be judged, and why; `cases` is the number of cases that kept the promise."""
     return Finding(Verdict.UNKNOWN, reason, cases=cases)
 
 
 def not_tested(reason: str) -> Finding:
-    """There was no case to judge, and why."""
+    """A promise without a case to judge, and why."""
     return Finding(Verdict.NOT_TESTED, reason, cases=0)
 
 
 def cannot_judge(history: History) -> Finding | None:
-    """A damaged history says nothing of what is not in it, and one in which nothing happened says nothing of any promise."""
+    """The finding on a history that is damaged, so that nothing follows from an absence, or in which nothing happened; else None."""
     if history.damage:
         return unknown(history.damage[0])
     return None if history.broadcasts or history.deliveries else not_tested("no message was broadcast")
 
 
 def kept(history: History, cases: int, none: str) -> Finding:
-    """All of these cases keep the promise; `none` says why there are none, where there are none."""
+    """All cases keep the promise; `none` is the reason to give if there are no cases."""
     return cannot_judge(history) or (Finding(Verdict.HOLDS, cases=cases) if cases else not_tested(none))
 
 
@@ -90,7 +90,7 @@ def witness(event: Shown) -> Witness:
 
 
 def name(message: MessageId) -> str:
-    """A message as people say it."""
+    """A message in words."""
     origin, sequence = message
     return f"message {sequence} of {origin}"
 
@@ -110,9 +110,9 @@ class Clock:
 def conclude(findings: Mapping[Guarantee, Finding], doubts: Sequence[str]) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict on a run, and the reasons for it.
 
-    Violated if any promise is; else unknown if any is, or if there is doubt about what was measured; else it holds if one promise was
-    tested, whatever others were not; else nothing was tested. A counterexample stands, whatever else is in doubt, but the doubts are told
-    with it: it may be the network's doing.
+    Violated if any promise is violated; else unknown if any is unknown, or if there are doubts about what was measured; else *holds* if at
+    least one promise was tested; else *not tested*. A counterexample counts whatever the doubts are, but the doubts are reported with it,
+    since the network may have caused it.
     """
     reasons: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
     for finding in findings.values():

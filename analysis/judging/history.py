@@ -1,4 +1,4 @@
-"""What the application saw, what the hosts bore, and what was done to them: the input of every checker.
+"""What the applications saw, and the load and state of the hosts: the input of every checker.
 
 A history is made from event logs and fault records, wherever they come from: Spark's tables, or a simulation in memory.
 """
@@ -52,7 +52,7 @@ class Delivery(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A host's own account at an instant: datagrams sent since it started, and items that its protocol keeps."""
+    """What a host reported at an instant: datagrams sent since it started, and items that its protocol keeps."""
 
     at_ns: int
     host: str
@@ -61,7 +61,7 @@ class Sample(NamedTuple):
 
 
 class ParentChange(NamedTuple):
-    """Host `host` has `parent` in the tree of `source` from now on; an empty parent is none. `position` is the line of its log."""
+    """Host `host` has `parent` in the tree of `source` from `at_ns` on; empty for no parent. `position` is the line of its log."""
 
     at_ns: int
     host: str
@@ -71,7 +71,7 @@ class ParentChange(NamedTuple):
 
 
 class Suspicion(NamedTuple):
-    """From now on host `host` suspects `suspect` to have failed, or trusts it again."""
+    """From `at_ns` on, host `host` suspects that `suspect` has failed, or trusts it again."""
 
     at_ns: int
     host: str
@@ -158,16 +158,16 @@ def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, d
             suspicions.forget(at_ns, host)
     logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
     wrong_times = (
-        f"the clock of {host} was set back during the run, so its times mean little" for host in hosts if host in set_back
+        f"the clock of {host} was set back during the run, so its times cannot be trusted" for host in hosts if host in set_back
     )
     missing = (*damage, *_numbered_twice(broadcasts), *wrong_times)
     return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes), set_back)
 
 
 def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:
-    """Events of several logs in one order, which for each host is that of its log; and the hosts whose clock was set back.
+    """The events of several logs in one order that keeps the order of each log; and the hosts whose clock was set back.
 
-    They are sorted by time, where a clock that was set back counts as standing still until it has caught up.
+    Events are sorted by time. A clock that was set back counts as stopped until it has caught up.
     """
     latest_ns: dict[str, int] = {}
     timed, set_back = [], set()
@@ -182,7 +182,7 @@ def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozense
 
 
 def _numbered_twice(broadcasts: Iterable[BroadcastEvent]) -> Iterator[str]:
-    """A source that has lost its storage counts from one again, and nobody can tell which of two messages was delivered."""
+    """A source that has lost its storage numbers its messages from 1 again, so deliveries of two messages cannot be told apart."""
     seen: set[MessageId] = set()
     for broadcast in broadcasts:
         if broadcast.message in seen:
@@ -192,7 +192,7 @@ def _numbered_twice(broadcasts: Iterable[BroadcastEvent]) -> Iterator[str]:
 
 
 class _Parents:
-    """The parents that hosts say they have; one that starts again has none until it says so."""
+    """The parents that hosts report; a host that restarts has none until it reports one."""
 
     def __init__(self) -> None:
         self.changes: list[ParentChange] = []
@@ -211,14 +211,14 @@ class _Parents:
 
 
 class _Suspicions:
-    """Whom hosts say that they suspect; one that starts again trusts everybody."""
+    """Whom hosts report to suspect; a host that restarts trusts everybody."""
 
     def __init__(self) -> None:
         self.changes: list[Suspicion] = []
         self._now: dict[str, dict[str, None]] = {}
 
     def change(self, at_ns: int, host: str, suspect: str, *, suspected: bool) -> None:
-        """Note what a host thinks of another."""
+        """Note whether a host suspects another."""
         if suspected:
             self._now.setdefault(host, {})[suspect] = None
         else:

@@ -1,6 +1,6 @@
-"""Does the run keep what the protocol promises? The register of checkers, and the verdict on a run.
+"""The register of checkers, and the verdict on a run: whether it keeps what its protocol promises.
 
-Both engines and the tables of Spark come here with the same three things: what happened, what was promised, and what the network allowed.
+Runs of both engines are judged here by the same three inputs: what happened, what was promised, and what the network allowed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +64,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(history: History, promise: Promise, connectivity: Connectivity, doubts: Iterable[str] = ()) -> Judgement:
-    """Hold a run to what its protocol promises, and to nothing else. `doubts` are what else keeps the run from being believed."""
+    """Judge a run by what its protocol promises, and by nothing else. `doubts` are other reasons not to trust the run."""
     findings = {guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees}
     verdict, reasons = conclude(findings, (*history.damage, *doubts))
     return Judgement(

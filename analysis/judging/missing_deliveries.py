@@ -1,4 +1,4 @@
-"""Deliveries that were due and did not come: what validity and both kinds of agreement have in common."""
+"""Deliveries that were due and are missing: the common part of validity and both kinds of agreement."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Debt(NamedTuple):
 
 
 def deliverers(history: History) -> dict[MessageId, Deliverers]:
-    """Who delivered each message; those that nobody delivered are not there."""
+    """Who delivered each message, without the messages that nobody delivered."""
     found: dict[MessageId, Deliverers] = {}
     for delivery in history.deliveries:
         found.setdefault(delivery.message, {}).setdefault(delivery.host, delivery)
@@ -29,7 +29,7 @@ def deliverers(history: History) -> dict[MessageId, Deliverers]:
 def settle(
     history: History, connectivity: Connectivity, delivered: dict[MessageId, Deliverers], debts: Iterable[Debt], paid: int
 ) -> Finding:
-    """Hold correct hosts to what is due: the first debt that was not paid, or else the first that could not be paid in time.
+    """Check that correct hosts delivered what was due. Reports the first missing delivery, or else the first that was not due yet.
 
     A case is a message at a correct host: `paid` counts those that were delivered.
     """
@@ -50,7 +50,7 @@ def settle(
             if host in reach.too_soon and open_question is None:
                 ended = time(history.ended_ns)
                 missing = f"{host} had not delivered {name(cause.message)} when the run ended at {ended}"
-                open_question = unknown(f"{missing}: too soon to say never", paid)
+                open_question = unknown(f"{missing}: too soon to tell", paid)
     return open_question or kept(history, paid, "no host was due to deliver a message of another")
 
 

@@ -1,13 +1,14 @@
-"""The state of network and hosts as faults change it: which links carry, which hosts run.
+"""The state of network and hosts as faults change it: which links carry packets, which hosts run.
 
 Two rules keep a protocol from being blamed for what no protocol could do.
 
-Routes, not wires, decide what arrives. The controller routes around links that it knows to be down. It does not know of a link that loses
-nearly everything, and while it is stopped it knows of no change at all: packets go on into the dark although there is another way. So a
-link that the routes may still use and that does not carry takes down its whole block, that is every link on a common cycle with it:
-between hosts on either side, nothing can be said. Links that come up while there is no controller are not used until it is back.
+Routes decide what arrives. The controller routes around links that it knows to be down. It does not know of a link that loses nearly
+everything, and while it is stopped it knows of no change at all: packets are still sent to such links although there is another path. So a
+link that the routes may still use and that carries nothing counts as down together with its whole block, that is, every link on a common
+cycle with it: whether hosts on either side were connected is unknown. Links that come up while there is no controller are not used until
+the controller is back.
 
-Both directions count. Every protocol needs answers, so a link that carries in one direction only is a link that does not carry.
+Both directions count. Every protocol needs answers, so a link that works in one direction only counts as a link that does not work.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,19 +17,19 @@ from typing import Final
 from runfiles.format import FaultRecord
 from topologies.network import Link, Network, components
 
-# Where more than half of all packets is lost, how long it takes to get through is a matter of luck: such a link does not count as a way.
+# A link that loses more than half of its packets does not count as a way: how long a message takes over it is a matter of luck.
 MOST_LOSS: Final = 0.5
 _BREAKING: Final = frozenset({"link-down", "switch-stop", "controller-stop", "crash", "pause"})
 
 
 def moment(fault: FaultRecord) -> int:
-    """From when a fault counts: what breaks something from when it was asked for, what mends something from when it was in force."""
+    """From when a fault counts: if it breaks something, from when it was asked for; if it mends something, from when it was in force."""
     breaks = fault.fault in _BREAKING or (fault.fault == "link-change" and _loss(fault) > MOST_LOSS)
     return fault.asked_ns if breaks else fault.applied_ns
 
 
 def timeline(network: Network, faults: Iterable[FaultRecord]) -> Iterator[tuple[int, FaultRecord, "Ground"]]:
-    """Every fault in the order of time, and the state after it. It is one object that changes."""
+    """Every fault in the order of time, and the state after it. The state is one object that changes."""
     ground = Ground(network)
     for fault in sorted(faults, key=moment):
         ground.apply(fault)
@@ -54,13 +55,13 @@ class Ground:
 
     @property
     def alive(self) -> tuple[str, ...]:
-        """The hosts that run, with all that they ever stored."""
+        """The hosts that run and never lost their storage."""
         away = self.crashed | self.paused | self.amnesic
         return tuple(host for host in self._network.hosts if host not in away)
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The hosts that run, whatever they have forgotten."""
+        """The hosts that run, also those that lost their storage."""
         return tuple(host for host in self._network.hosts if host not in self.crashed and host not in self.paused)
 
     @property
@@ -69,7 +70,7 @@ class Ground:
         return frozenset(link.name for link in self._network.links if not self._is_up(link))
 
     def apply(self, fault: FaultRecord) -> None:
-        """Let a fault happen. Those that change neither links nor hosts change nothing here."""
+        """Apply a fault. Faults that change neither links nor hosts have no effect here."""
         self._apply_to_network(fault)
         self._apply_to_host(fault)
 
@@ -111,12 +112,12 @@ class Ground:
                 self.paused.discard(fault.target)
 
     def parts(self, most_loss: float = MOST_LOSS) -> dict[str, int]:
-        """The parts into which the network has fallen, by number, for every node; a link with more loss than that does not carry."""
+        """For every node, the number of its connected part of the network, where links with more than `most_loss` do not count."""
         usable = self._usable(most_loss)
         return components(self._network, lambda link: link.name in usable)
 
     def clusters(self) -> tuple[tuple[str, ...], ...]:
-        """The clusters that there are now: hosts that run and reach each other over cheap links, as routed, alone."""
+        """The clusters at this instant: hosts that run and whose routes to each other use cheap links only."""
         usable = self._usable(MOST_LOSS)
         group_of = components(self._network, lambda link: link.name in usable and not link.expensive)
         groups: dict[int, list[str]] = {}
@@ -125,7 +126,7 @@ class Ground:
         return tuple(map(tuple, groups.values()))
 
     def _usable(self, most_loss: float) -> frozenset[str]:
-        """The links that routes use and that carry."""
+        """The links that routes use and that work."""
         up = frozenset(link.name for link in self._network.links if self._is_up(link))
         believed = up if self._frozen is None else self._frozen
         stale = self._stale if self._frozen is not None else frozenset()
@@ -137,7 +138,7 @@ class Ground:
         return link.name not in self._pulled and link.a not in self._stopped and link.b not in self._stopped
 
     def _touch(self, name: str) -> str:
-        """Note that a link changes; its name as the network spells it."""
+        """Note that a link changes. Returns its name as the network spells it."""
         link = self._network.link(*name.split("-", 1))
         self._stale.add(link.name)
         return link.name
@@ -174,7 +175,7 @@ def _built_loss(network: Network) -> dict[tuple[str, str], float]:
 
 
 def _blocks_with(network: Network, believed: frozenset[str], blind: set[str]) -> set[str]:
-    """The links that lie on a common cycle with a blind one, and the blind ones."""
+    """The blind links, and all links on a common cycle with one of them."""
     if not blind:
         return set()
     # Imported here: networkx takes long to import, and most runs have no such link.

@@ -1,10 +1,10 @@
 """The order of deliveries, host by host, and whether two hosts disagree about it.
 
 Comparing every two hosts would take the square of their number. So first every "delivered right before" of all hosts becomes an edge of
-one graph. If it has no cycle, there is one order that all hosts follow, and no two can disagree. That is linear, and how a run that keeps
-its promise ends. If there is a cycle, only messages on one can be in dispute; all others are left out, hosts with the same log are taken
-together, and what is left is compared two by two until the first disagreement. (A cycle may have none: with a b at one host, b c at
-another, c a at a third, no two hosts deliver the same two messages. The third paper's definitions allow that.)
+one graph. If the graph has no cycle, there is one order that all hosts follow, and no two can disagree. This takes linear time, and for a
+run that keeps its promise it is all. If there is a cycle, hosts can disagree only about messages on cycles. All other messages are left
+out, hosts with the same log are treated as one, and the rest is compared two by two until the first disagreement. (There may be none: with
+a b at one host, b c at another, c a at a third, no two hosts deliver the same two messages. The third paper's definitions allow that.)
 """
 
 import math
@@ -32,7 +32,7 @@ class Contradiction(NamedTuple):
 
 
 def logs(history: History, connectivity: Connectivity) -> list[Log]:
-    """The log of every host, in the order of hosts, without repeated deliveries; where a host lost its storage, each life has its own."""
+    """The log of every host, in the order of hosts, without repeated deliveries; a host that lost its storage has one log per life."""
     of_life: dict[tuple[str, int], dict[MessageId, Delivery]] = {(host, 0): {} for host in history.hosts}
     for delivery in history.deliveries:
         life = delivery.host, connectivity.life(delivery.host, delivery.at_ns)
@@ -41,7 +41,7 @@ def logs(history: History, connectivity: Connectivity) -> list[Log]:
 
 
 def groups(history: History) -> dict[MessageId, int]:
-    """The group of every message: what its origin says or, for a message that was never broadcast, who delivers it first."""
+    """The group of every message, from its broadcast or, if the message was never broadcast, from its first delivery."""
     told = {broadcast.message: broadcast.group for broadcast in reversed(history.broadcasts)}
     return {delivery.message: delivery.group for delivery in reversed(history.deliveries)} | told
 
@@ -64,12 +64,12 @@ def comparable(all_logs: Sequence[Log]) -> int:
 
 
 def _share_two(one: frozenset[MessageId], other: frozenset[MessageId]) -> bool:
-    """Whether two logs have at least two messages in common; mostly the first two that are looked at are."""
+    """Whether two logs have at least two messages in common. Mostly the first two messages already are."""
     return len(list(islice((message for message in one if message in other), 2))) == 2
 
 
 def _distinct(all_logs: Iterable[Log]) -> dict[tuple[MessageId, ...], Log]:
-    """Logs by what they say, each with the first host that says it."""
+    """The distinct sequences of messages, each with the log of the first host that has it."""
     found: dict[tuple[MessageId, ...], Log] = {}
     for log in all_logs:
         found.setdefault(tuple(delivery.message for delivery in log), log)
@@ -77,7 +77,7 @@ def _distinct(all_logs: Iterable[Log]) -> dict[tuple[MessageId, ...], Log]:
 
 
 def _on_cycles(sequences: Iterable[Sequence[MessageId]]) -> set[MessageId]:
-    """The messages left when those that nothing precedes, and those that nothing follows, are taken away until there are none."""
+    """The messages that remain when messages without a predecessor and messages without a successor are removed again and again."""
     after, before = defaultdict[MessageId, set[MessageId]](set), defaultdict[MessageId, set[MessageId]](set)
     for sequence in sequences:
         for one, two in pairwise(sequence):

@@ -1,8 +1,8 @@
-"""The parent graph of a tree protocol over time: who was whose child, whether that made a cluster tree, and how long it took to be one.
+"""The parent graph of a tree protocol over time: who was whose child, whether the graph was a cluster tree, and how long it took to form.
 
 First paper, section 4.1. The parent graph of a source *induces a cluster tree* when in each cluster one host, the leader, has its parent
 in another cluster, all other hosts of the cluster are its children, and following the parents leads from everywhere to the source, which
-leads its own cluster and has no parent. The clusters are those that exist at the time: hosts that run and that links which are up join.
+leads its own cluster and has no parent. The clusters are those of the instant: hosts that run and are joined by cheap links that are up.
 Hosts that are cut off from the source cannot be in its tree, and are left out.
 """
 
@@ -21,7 +21,7 @@ from topologies.network import Network
 
 Cluster = tuple[str, ...]
 Clusters = tuple[Cluster, ...]
-# A sentence names this many hosts, or faults, and counts the rest.
+# A sentence names this many hosts or faults, and gives the number of the others.
 MOST_NAMES = 4
 
 
@@ -41,7 +41,7 @@ class State(NamedTuple):
     away: frozenset[str]
     """Hosts that do not run."""
     cause: str = ""
-    """What happened at this instant, if it is not that a host changed its parent."""
+    """The fault or broadcast at this instant; empty if a host changed its parent."""
 
 
 class Reformation(msgspec.Struct, frozen=True):
@@ -50,13 +50,13 @@ class Reformation(msgspec.Struct, frozen=True):
     at_ns: int
     cause: str
     took_ns: int | None
-    """From then until the graph induced a cluster tree and went on to; nothing if it did not."""
+    """Time until the graph induced a cluster tree and kept doing so; None if it did not."""
     leader_changes: int
     parent_changes: int
 
 
 class LeaderChange(msgspec.Struct, frozen=True):
-    """From now on `leader` alone leads these hosts; before it was `before`, or nobody yet."""
+    """From `at_ns` on, `leader` alone leads these hosts; before that, the host `before` did, or no host."""
 
     at_ns: int
     cluster: Cluster
@@ -65,7 +65,7 @@ class LeaderChange(msgspec.Struct, frozen=True):
 
 
 def sources(history: History) -> tuple[str, ...]:
-    """The hosts whose trees there are, in the order of hosts."""
+    """The hosts that are the source of a tree, in the order of hosts."""
     known = {change.source for change in history.parents if change.parent}
     return tuple(host for host in history.hosts if host in known)
 
@@ -87,7 +87,7 @@ def _set(parents: dict[str, str], change: ParentChange) -> None:
 
 
 def leaders(parents: Mapping[str, str], cluster: Cluster) -> tuple[str, ...]:
-    """The hosts of a cluster whose parent is not in it, or which have none."""
+    """The hosts of a cluster that have no parent, or a parent outside the cluster."""
     inside = frozenset(cluster)
     return tuple(host for host in cluster if parents.get(host) not in inside)
 
@@ -98,7 +98,7 @@ def cluster_tree_problems(parents: Mapping[str, str], clusters: Clusters, source
 
 
 def problems(parents: Mapping[str, str], clusters: Clusters, source: str) -> Iterator[Problem]:
-    """The same with the hosts, the most telling first."""
+    """Why the parent graph induces no cluster tree, with the hosts concerned, most important problem first."""
     hosts = [host for cluster in clusters for host in cluster]
     known = frozenset(hosts)
     if source not in known:
@@ -118,7 +118,7 @@ def problems(parents: Mapping[str, str], clusters: Clusters, source: str) -> Ite
 
 
 def circles(parents: Mapping[str, str], hosts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Every circle of parents that these hosts lead into, once, from the first of its hosts on."""
+    """Every cycle of parents that can be reached from these hosts, once, starting with its first host."""
     done: set[str] = set()
     for start in hosts:
         way: dict[str, None] = {}
@@ -144,13 +144,13 @@ def _cluster_problems(parents: Mapping[str, str], cluster: Cluster) -> Iterator[
 
 
 def named(names: Sequence[str]) -> str:
-    """Names as people list them; of many the first."""
+    """Names as a list in words; of many names, the first ones and the number of the others."""
     shown = list(names) if len(names) <= MOST_NAMES + 1 else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def clusters_around(ground: Ground, source: str) -> Clusters:
-    """The clusters that are there now and connected with a source; none if it is down."""
+    """The clusters of this instant that are connected with a source; none if the source is down."""
     part_of = ground.parts()
     if source not in ground.running:
         return ()
@@ -160,7 +160,7 @@ def clusters_around(ground: Ground, source: str) -> Clusters:
 def states(network: Network, faults: Iterable[FaultRecord], history: History, source: str) -> Iterator[State]:
     """The tree of a source at its first broadcast, and after every fault and every change of a parent since the run began.
 
-    Faults at one instant, as when a partition pulls several links, are one change. The parents are one object that changes.
+    Faults at one instant, as when a partition pulls several links, are one change. All states share one mapping of parents, which changes.
     """
     parents: dict[str, str] = {}
     changes = [change for change in history.parents if change.source == source]
@@ -175,7 +175,7 @@ def states(network: Network, faults: Iterable[FaultRecord], history: History, so
 
 
 class _Around:
-    """What is there around a source."""
+    """The clusters around a source, and the hosts that do not run."""
 
     def __init__(self, ground: Ground, source: str) -> None:
         self.clusters = clusters_around(ground, source)
@@ -189,7 +189,7 @@ def _apply(changes: Iterable[ParentChange], parents: dict[str, str], now: _Aroun
 
 
 _Mark = tuple[int, str, _Around | None]
-"""When something happened, what, and what is there since, if that changed."""
+"""When something happened, what, and the new surroundings of the source, if they changed."""
 
 
 def _first_broadcast(history: History, source: str) -> Iterator[_Mark]:
@@ -200,7 +200,7 @@ def _first_broadcast(history: History, source: str) -> Iterator[_Mark]:
 
 
 def _grounds(network: Network, faults: Iterable[FaultRecord], source: str) -> Iterator[_Mark]:
-    """Ground after ground; of those at one instant the last."""
+    """The ground after each fault; after several faults at one instant, only the last."""
     ordered = sorted(faults, key=moment)
     ground = Ground(network)
     for at_ns, together in groupby(ordered, key=moment):
@@ -227,7 +227,7 @@ def ground_at(network: Network, faults: Iterable[FaultRecord], at_ns: int) -> Gr
 
 
 def leader_changes(network: Network, faults: Iterable[FaultRecord], history: History, source: str) -> tuple[LeaderChange, ...]:
-    """Whenever a host comes to lead a cluster alone that somebody else led before, or nobody."""
+    """Every time that a host becomes the only leader of a cluster and was not before."""
     watch = _Leaders()
     return tuple(change for state in states(network, faults, history, source) for change in watch.see(state))
 
@@ -252,7 +252,7 @@ def reformations(network: Network, faults: Iterable[FaultRecord], history: Histo
 
 @dataclass
 class _Window:
-    """The time after a fault, as far as it was seen."""
+    """The time from a fault, or the first broadcast, to the next fault."""
 
     at_ns: int
     cause: str
@@ -266,13 +266,13 @@ class _Window:
 
 
 class _Leaders:
-    """Who leads whom alone."""
+    """The only leader of each host's cluster."""
 
     def __init__(self) -> None:
         self._led_by: dict[str, str] = {}
 
     def see(self, state: State) -> list[LeaderChange]:
-        """Who leads now that did not before. A cluster with several leaders, or none, keeps the one that it had; who is down forgets."""
+        """The new leaders. A cluster with several leaders, or none, keeps its last one; for a host that is down the leader is forgotten."""
         found = []
         for host in state.away:
             self._led_by.pop(host, None)

@@ -1,8 +1,8 @@
-"""Relative reliability (first paper, section 1): the share of the opportunities that the network offered which a protocol used.
+"""Relative reliability (first paper, section 1): of the opportunities that the network offered, the share that a protocol used.
 
-An opportunity is a message and a host, other than its origin, that some protocol could have brought it to: over ways from host to host,
-each open for the protocol's patience. What was delivered over a briefer opening was evidently possible, so it counts as an opportunity
-too.
+An opportunity is a pair of a message and a host, other than its origin, to which some protocol could have brought the message: over ways
+from host to host, each open for the protocol's patience. A delivery over a way that was open for less was evidently possible, so it counts
+as an opportunity too.
 """
 
 from analysis.judging.connectivity import Connectivity
@@ -12,7 +12,7 @@ from hostagent.contract.promises import Carrier, Promise
 
 
 def relative_reliability(history: History, promise: Promise, connectivity: Connectivity) -> float | None:
-    """Delivered pairs of a message and a host, as a share of those that were possible; nothing where none was."""
+    """Delivered pairs of a message and a host, as a share of the possible pairs; None if there are none."""
     delivered, patience_ns = deliverers(history), connectivity.patience_ns(promise)
     first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
     used = possible = 0

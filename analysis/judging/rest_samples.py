@@ -1,8 +1,8 @@
 """What hosts do when there is nothing left to do: the samples that quiescence and bounded memory look at.
 
 There is something left to do while messages are broadcast, while faults go on, and as long as a host is down or cut off, since others may
-try to reach it. After that a protocol may take its patience to finish. One that has come to rest earlier keeps its promise; one that has
-not by then breaks it.
+try to reach it. After that a protocol has its patience to come to rest. A protocol that is at rest earlier keeps its promise; one that is
+not at rest by then breaks it.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Rest(NamedTuple):
 
 
 def cannot_judge(history: History, connectivity: Connectivity) -> Finding | None:
-    """Why nothing is to be said of how the hosts come to rest."""
+    """Why it cannot be judged how the hosts come to rest; None if it can."""
     if connectivity.is_whole:
         return findings.cannot_judge(history)
     return findings.cannot_judge(history) or findings.not_tested(
@@ -31,7 +31,7 @@ def cannot_judge(history: History, connectivity: Connectivity) -> Finding | None
 
 
 def rest(history: History, promise: Promise, connectivity: Connectivity) -> Rest:
-    """When there was nothing left to do, and what the hosts said of themselves since."""
+    """By when the hosts must be at rest, and the samples of each host since there was nothing left to do."""
     last_broadcast_ns = history.broadcasts[-1].at_ns if history.broadcasts else 0
     since_ns = max(last_broadcast_ns, connectivity.last_fault_ns or 0)
     samples: dict[str, list[Sample]] = {host: [] for host in history.hosts}

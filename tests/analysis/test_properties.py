@@ -156,10 +156,10 @@ def test_a_run_that_ends_before_the_patience_is_over_is_unknown_and_tests_no_res
 
 def test_the_sentences_of_runs_that_were_too_short():
     assert judged(G.VALIDITY, plays.loss(m.Bare), patience_ms=20_001).reason == (
-        "h3 had not delivered message 1 of h1 when the run ended at 20.000 s: too soon to say never"
+        "h3 had not delivered message 1 of h1 when the run ended at 20.000 s: too soon to tell"
     )
     assert judged(G.BOUNDED_MEMORY, plays.many_messages(m.KeepsEverythingForEver), patience_ms=60_000).reason == (
-        "h1 kept 21 items at 11.000 s, with nothing left to do, where 12 are stated, "
+        "h1 kept 21 items at 11.000 s, with nothing left to do, more than the 12 stated, "
         "but the run ended before it had to be at rest, at 60.900 s"
     )
 
@@ -260,7 +260,7 @@ def test_without_samples_rest_is_unknown():
     stage = plays.many_messages(Basic)
     stage.events = [event for event in stage.events if event[2] != "sample"]
     assert judged(G.QUIESCENCE, stage).reason == (
-        "h3 was sampled 0 times after the last broadcast or fault; it takes two to tell a rate"
+        "h3 was sampled 0 times after the last broadcast or fault; a rate takes two samples"
     )
     assert judged(G.BOUNDED_MEMORY, stage).reason == "h3 was not sampled after the last broadcast or fault"
 
@@ -277,11 +277,11 @@ def test_a_silence_or_a_suspicion_that_lasts_to_the_end_and_not_for_long_enough_
     wrong.rejoin("h3")
     wrong.in_flight.clear()
     assert judged(G.FAILURE_DETECTION, silent).reason == (
-        "h1 did not suspect h3, which was silent from 1.000 s to 5.000 s: too soon to say never"
+        "h1 did not suspect h3, which was silent from 1.000 s to 5.000 s: too soon to tell"
     )
     wrong.now_s += 0.5
     assert judged(G.FAILURE_DETECTION, wrong).reason == (
-        "h3 suspected h2 from 5.000 s to 5.500 s, though both ran and were connected: too soon to say for ever"
+        "h3 suspected h2 from 5.000 s to 5.500 s, though both ran and were connected: too soon to tell"
     )
 
 

@@ -1,5 +1,5 @@
 """The promises of a broadcast protocol, one module a property.
 
 Each module has one function, `check(history, promise, connectivity) -> Finding`. It is pure, says *violated* only with the events that
-show it, and *unknown* where the history is empty, damaged or too short. `analysis.judging.judge` has the register.
+show the violation, and *unknown* if the history is damaged or too short. `analysis.judging.judge` has the register.
 """

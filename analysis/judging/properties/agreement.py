@@ -1,7 +1,7 @@
-"""Agreement: a message that one correct host delivers is delivered by every correct host that could have got it from there.
+"""Agreement: a message that one correct host delivers is delivered by every correct host that could have got it from that host.
 
-Second paper, reliable broadcast. Whoever delivered a message can pass it on, from host to host, over ways that stay open for the protocol's
-patience each.
+Second paper, reliable broadcast. A host that delivered a message can pass it on, from host to host, over ways that each stay open for the
+protocol's patience.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from hostagent.contract.promises import Carrier, Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """For every message that some have and some have not, find out who could have got it from those who have it.
+    """For every message that only some hosts delivered, find the hosts that could have got it from those.
 
     A case is a message at a correct host that another correct host delivered.
     """
@@ -28,7 +28,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
 
 
 def debts(delivered: Iterable[Deliverers], history: History, promise: Promise, connectivity: Connectivity) -> Iterator[Debt]:
-    """What correct hosts that delivered a message owe the others."""
+    """For each message, the deliveries that are due because correct hosts delivered it."""
     patience_ns = connectivity.patience_ns(promise)
     for has in delivered:
         since = {host: delivery.at_ns for host, delivery in has.items() if host in connectivity.correct}

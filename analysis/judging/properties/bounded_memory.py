@@ -20,7 +20,9 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             continue
         last = taken[-1]
         if last.items > stated:
-            sentence = f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, where {stated} are stated"
+            sentence = (
+                f"{host} kept {last.items} items at {time(last.at_ns)}, with nothing left to do, more than the {stated} stated"
+            )
             if last.at_ns >= due_ns:
                 return violated(within + 1, sentence, last)
             too_short = not_tested(f"{sentence}, but the run ended before it had to be at rest, at {time(due_ns)}")

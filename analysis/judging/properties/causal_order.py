@@ -1,11 +1,11 @@
 """Causal order: a host that delivers two messages, one of which may have caused the other, delivers the cause first.
 
-What may have caused what is Lamport's "happened before" over broadcasts and deliveries: a host's earlier broadcasts, and what it had
-delivered before it broadcast, come before a message, and so does all that came before those. What was earlier at a host its log says.
-It is about what is delivered: a cause that never comes is a matter of validity.
+One message may have caused another if it "happened before" it (Lamport): its own origin broadcast it, or the origin of the other message
+had delivered it, before the other was broadcast; and so on, transitively. The log of a host says what was earlier at that host. The
+property is about what is delivered: a cause that is never delivered is a matter of validity.
 
-All of a host's earlier messages come before a later one. So the past of a message is one number for each origin, the last of its messages
-in it, and a log is checked in one pass: a message that lies in the past of one delivered before it comes too late.
+All earlier messages of an origin happened before its later ones. So the past of a message is one number for each origin, that of its last
+message in the past, and a log is checked in one pass: a delivery comes too late if it is in the past of a message delivered before.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ def check(history: History, _promise: Promise, connectivity: Connectivity) -> Fi
 
 
 def _effects(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> int:
-    """The deliveries of a log whose past has a message that is in the log too: one at or above the lowest of its origin there."""
+    """How many deliveries of a log have in their past a message of the same log: the lowest of its origin there, or a later one."""
     known = [delivery for delivery in log if delivery.message in past]
     lowest = np.full(len(column), np.iinfo(np.int64).max)
     np.minimum.at(lowest, [column[delivery.origin] for delivery in known], [delivery.sequence for delivery in known])
@@ -52,7 +52,7 @@ def _pasts(history: History, connectivity: Connectivity, column: dict[str, int])
     past: dict[MessageId, Past] = {}
     for event in _in_log_order(history):
         if isinstance(event, Delivery) and event.message not in past:
-            continue  # What nobody broadcast has no past.
+            continue  # A message that nobody broadcast has no past.
         knows = known.setdefault((_host(event), connectivity.life(_host(event), event.at_ns)), np.zeros(len(column), np.int64))
         if isinstance(event, BroadcastEvent):
             past.setdefault(event.message, knows.copy())
@@ -63,9 +63,9 @@ def _pasts(history: History, connectivity: Connectivity, column: dict[str, int])
 
 
 def _in_log_order(history: History) -> list[BroadcastEvent | Delivery]:
-    """Broadcasts and deliveries, those of one host as in its log and others by time; of what several do at one instant, broadcasts first.
+    """Broadcasts and deliveries: in log order for one host, by time between hosts, and at one instant broadcasts first.
 
-    What a host delivers after its last broadcast reaches nobody, and is left out.
+    Deliveries after the last broadcast of a host cannot have caused anything, and are left out.
     """
     by_host: dict[str, list[BroadcastEvent | Delivery]] = defaultdict(list)
     for broadcast in history.broadcasts:
@@ -119,7 +119,7 @@ def _tell(history: History, cases: int, effect: Delivery, cause: Delivery) -> Fi
 
 
 def _how(history: History, caused: BroadcastEvent, cause: MessageId) -> BroadcastEvent | Delivery:
-    """How the cause came before: the origin of the effect delivered it, or else that it was broadcast."""
+    """Why the cause came before the effect: the delivery at the origin of the effect or, without one, the broadcast of the cause."""
     for delivery in history.deliveries:
         if delivery.message == cause and delivery.host == caused.origin and delivery.place < caused.place:
             return delivery

@@ -1,8 +1,8 @@
-"""Cluster tree: where there is news and no trouble for long enough, the parents that the hosts choose form a tree of clusters.
+"""Cluster tree: after news, and long enough without trouble, the parents that the hosts choose form a tree of clusters.
 
 First paper, section 4.1. "Long enough" is the protocol's patience after a broadcast that comes after the last fault, with all hosts up and
-connected. A host that is level with all others has no reason to attach to anybody, so the tree of a source that did not broadcast since
-then is not tested, and neither is that of a source in a run that ends sooner. `analysis.judging.parents` says what a tree of clusters is.
+connected. A host that is level with all others has no reason to attach to anybody. So the tree of a source that did not broadcast after the
+last fault is not tested, nor is any tree if the run ends sooner. `analysis.judging.parents` says what a tree of clusters is.
 """
 
 from analysis.judging.connectivity import Connectivity

@@ -1,7 +1,7 @@
 """Convergence: when the faults have ended, hosts that run and stay connected have delivered the same set of messages.
 
-"When" is the protocol's patience after the last fault, and after the message was delivered by the first of them; before that it is too
-soon to say.
+The message is due when the protocol's patience has passed since the last fault and since its first delivery at one of these hosts; before
+that it is too soon to tell.
 """
 
 from collections import Counter
@@ -31,18 +31,18 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             if due_ns <= history.ended_ns:
                 return _violated(paid + 1, host, source, due_ns, time)
             missing = f"{host} had not delivered {name(source.message)} when the run ended at {time(history.ended_ns)}"
-            open_question = open_question or unknown(f"{missing}: too soon after the last fault or delivery to say never", paid)
+            open_question = open_question or unknown(f"{missing}: too soon after the last fault or delivery to tell", paid)
     return open_question or kept(history, paid, "no two hosts that were connected at the end were due to have the same message")
 
 
 def _agreeing(has: Deliverers, connectivity: Connectivity) -> int:
-    """The hosts that have a message, as another has in their part of the network."""
+    """The number of hosts that have a message which another host in their part of the network has too."""
     part_of = connectivity.intervals[-1].part_of
     return sum(hosts for hosts in Counter(part_of[host] for host in has if host in part_of).values() if hosts > 1)
 
 
 def _lacking(has: Deliverers, history: History, connectivity: Connectivity) -> list[tuple[str, Delivery]]:
-    """The hosts that do not have a message and are connected with one that has, each with that one's delivery."""
+    """The hosts that lack a message and are connected with a host that has it, each with the delivery at that host."""
     if len(has) == len(history.hosts):
         return []
     part_of = connectivity.intervals[-1].part_of

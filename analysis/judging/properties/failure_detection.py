@@ -1,9 +1,9 @@
-"""Failure detection: a host that stays silent is suspected, and a suspicion of a host that is there is taken back.
+"""Failure detection: a host that stays silent is suspected, and a suspicion of a host that is up is taken back.
 
-Second paper: its algorithms assume a perfect failure detector. `hostagent.parts.detector` says what can be had of it, and that is judged
-here, with the protocol's patience for "eventually". *Completeness*: a host that is down or stands still for longer is suspected from then
-on, until it is back, by every host that runs all that time. *Accuracy*: no host suspects another for longer while both run and are
-connected. How often a suspicion is wrong for a shorter time is not promised; `analysis.figures.detection` counts that.
+Second paper: its algorithms assume a perfect failure detector. `hostagent.parts.detector` says which part of that is possible, and that
+part is judged here, with the protocol's patience for "eventually". *Completeness*: when a host has been down or paused for the patience, it
+is suspected until it is back, by every host that runs all that time. *Accuracy*: no host suspects another for longer than the patience
+while both run and are connected. Shorter wrong suspicions are allowed; `analysis.figures.detection` counts them.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from hostagent.contract.promises import Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """A case is a suspicion of a host that was there, or a long silence of one host while another ran."""
+    """A case is a suspicion of a host that was up, or a long silence of one host while another ran."""
     if stop := cannot_judge(history):
         return stop
     patience_ns, open_question, cases = connectivity.patience_ns(promise), None, 0
@@ -34,7 +34,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
 
 
 def _suspicions(history: History, connectivity: Connectivity, patience_ns: int) -> Iterator[Finding]:
-    """Each suspicion of a host that was there: no longer than the patience, longer, or the run ended before one could tell."""
+    """A finding on each suspicion of a host that was up: shorter than the patience, longer, or cut short by the end of the run."""
     time = Clock(history)
     for span in suspicion_spans(history):
         for start_ns, end_ns in connectivity.together(span.host, span.suspect):
@@ -43,7 +43,7 @@ def _suspicions(history: History, connectivity: Connectivity, patience_ns: int) 
             if until_ns - since_ns > patience_ns:
                 yield violated(1, sentence, Witness(span.start_ns, span.host, "suspect"))
             elif since_ns < until_ns == history.ended_ns:
-                yield unknown(f"{sentence}: too soon to say for ever")
+                yield unknown(f"{sentence}: too soon to tell")
             elif since_ns < until_ns:
                 yield Finding(Verdict.HOLDS)
 
@@ -69,16 +69,16 @@ def _silences(history: History, connectivity: Connectivity, patience_ns: int) ->
             suspected = _is_suspected(spans[watcher, host], due_ns, until_ns)
             yield Finding(Verdict.HOLDS) if suspected else violated(1, sentence, Witness(due_ns, watcher, "missing"))
         elif until_ns == history.ended_ns and not _is_suspected(spans[watcher, host], until_ns, until_ns):
-            yield unknown(f"{sentence}: too soon to say never")
+            yield unknown(f"{sentence}: too soon to tell")
 
 
 def _is_suspected(spans: list[SuspicionSpan], since_ns: int, until_ns: int) -> bool:
-    """Whether there was a suspicion all that time."""
+    """Whether the host was suspected all that time."""
     return any(span.start_ns <= since_ns and until_ns <= span.end_ns for span in spans)
 
 
 def _watch(connectivity: Connectivity, watcher: str, silence: Connected) -> Iterator[Connected]:
-    """The parts of a silence in which a host ran: one that starts again trusts everybody, and needs its patience anew."""
+    """The parts of a silence in which the watcher ran: a watcher that restarts trusts everybody, and its patience starts again."""
     since_ns, until_ns = silence
     restarts = ((at_ns, at_ns) for at_ns in connectivity.restarts.get(watcher, ()))
     for start_ns, end_ns in sorted([*connectivity.away(watcher), *restarts]):

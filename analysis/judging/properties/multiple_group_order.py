@@ -1,6 +1,6 @@
 """Multiple-group (total) order: two hosts that deliver two messages deliver them in the same order, whoever sent them to whichever groups.
 
-Third paper, section 1.1 (c), as R1 of section 6.3 for all deliveries at all hosts, those included that crash later.
+Third paper, section 1.1 (c), as R1 of section 6.3: for all deliveries at all hosts, also hosts that crash later.
 """
 
 from analysis.judging.connectivity import Connectivity

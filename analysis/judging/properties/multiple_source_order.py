@@ -1,6 +1,6 @@
 """Multiple-source order: two hosts that deliver two messages of the same group deliver them in the same order, whoever sent them.
 
-Third paper, section 1.1 (b), as R1 of section 6.3 for all deliveries at all hosts, those included that crash later.
+Third paper, section 1.1 (b), as R1 of section 6.3: for all deliveries at all hosts, also hosts that crash later.
 """
 
 from collections import defaultdict

@@ -7,7 +7,7 @@ from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, _connectivity: Connectivity) -> Finding:
-    """Look every delivery up among the broadcasts. Each is a case."""
+    """Look up every delivery among the broadcasts. Each delivery is a case."""
     first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
     time = Clock(history)
     for number, delivery in enumerate(history.deliveries, start=1):
@@ -21,7 +21,7 @@ def check(history: History, _promise: Promise, _connectivity: Connectivity) -> F
 
 
 def _is_before(delivery: Delivery, broadcast: BroadcastEvent, history: History) -> bool:
-    """At its origin the log says what came first; elsewhere the clocks do, unless one was set back."""
+    """Whether the delivery came before the broadcast: by the log at the origin; elsewhere by the clocks, unless one was set back."""
     if delivery.host == broadcast.origin:
         return delivery.place < broadcast.place
     return delivery.at_ns < broadcast.at_ns and history.set_back.isdisjoint({delivery.host, broadcast.origin})

@@ -1,6 +1,6 @@
-"""No duplication: no host delivers a message twice, also not before and after a restart.
+"""No duplication: no host delivers a message twice, not even once before and once after a restart.
 
-A host that restarts without its storage cannot know what it delivered before: that is another life, and counts apart.
+A host that restarts without its storage cannot know what it delivered before. That is another life, which counts separately.
 """
 
 from analysis.judging.connectivity import Connectivity
@@ -10,7 +10,7 @@ from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
-    """Remember every delivery. Each is a case."""
+    """Look for a second delivery of the same message. Each delivery is a case."""
     first: dict[tuple[str, int, str, int], Delivery] = {}
     for number, delivery in enumerate(history.deliveries, start=1):
         life = connectivity.life(delivery.host, delivery.at_ns)

@@ -1,9 +1,8 @@
 """Quiescence: when there is nothing left to do, no host sends more than the protocol's stated background.
 
-The rate is taken from a host's samples, over all the time since the protocol must have come to rest. In a run that ends before that, it
-is taken over the second half of the time since the last broadcast or fault, and can only be found in order, or is
-not tested. A quarter more than stated is
-let pass, as timers have jitter, and two datagrams, as one may fall on each end of the window.
+The rate is computed from a host's samples, over all the time since the protocol had to be at rest. In a run that ends before that, the rate
+is computed over the second half of the time since the last broadcast or fault; a high rate is then *not tested*, and no violation. Allowed
+are a quarter more than stated, as timers have jitter, and two datagrams, as one may fall on each end of the window.
 """
 
 from typing import Final
@@ -19,7 +18,7 @@ EXTRA: Final = 2
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """Hold every host's rate of sending against the background. A host is a case."""
+    """Compare every host's rate of sending with the stated background. A host is a case."""
     if stop := cannot_judge(history, connectivity):
         return stop
     due_ns, samples = rest(history, promise, connectivity)
@@ -30,7 +29,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         window = settled if len(settled) >= 2 else _second_half(taken)
         if len(window) < 2:
             open_question = unknown(
-                f"{host} was sampled {len(taken)} times after the last broadcast or fault; it takes two to tell a rate"
+                f"{host} was sampled {len(taken)} times after the last broadcast or fault; a rate takes two samples"
             )
         elif _busy(window[0], window[-1], stated):
             sentence = _sentence(window[0], window[-1], stated, time)
@@ -43,7 +42,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
 
 
 def _second_half(taken: list[Sample]) -> list[Sample]:
-    """What was sampled in the second half of the time, and two samples at least."""
+    """The samples of the second half of the time, at least two."""
     half_ns = (taken[0].at_ns + taken[-1].at_ns) // 2 if taken else 0
     late = [sample for sample in taken if sample.at_ns >= half_ns]
     return late if len(late) >= 2 else taken[-2:]
@@ -57,5 +56,5 @@ def _busy(one: Sample, two: Sample, stated: float) -> bool:
 def _sentence(one: Sample, two: Sample, stated: float, time: Clock) -> str:
     return (
         f"{one.host} sent {two.sent - one.sent} datagrams between {time(one.at_ns)} and {time(two.at_ns)}, with nothing left to do, "
-        f"where {stated:g} a second are stated"
+        f"more than the {stated:g} a second stated"
     )

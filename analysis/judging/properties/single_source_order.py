@@ -1,6 +1,6 @@
 """Single-source order (FIFO): messages that one host broadcasts to one group are delivered in the order in which it broadcast them.
 
-Third paper, section 1.1 (a). It is about what is delivered: a message that never comes is a matter of validity, not of order.
+Third paper, section 1.1 (a). The property is about what is delivered: a missing message is a matter of validity, not of order.
 """
 
 from analysis.judging.connectivity import Connectivity

@@ -1,12 +1,12 @@
-"""Uniform agreement: what any host delivers, also one that crashes then, is delivered by every correct host that could have had it.
+"""Uniform agreement: what any host delivers, even one that crashes afterwards, every correct host delivers that could have had it.
 
-Second paper, uniform reliable broadcast. Whoever delivered a message can pass it on for as long as it lives. A host that delivers and is
-dead before it can pass anything on must have made sure of the others before: if no correct host ever delivers the message, it is owed to
-every correct host that was connected with it at that moment. (A host that delivers while cut off from all others owes nothing to them.)
+Second paper, uniform reliable broadcast. A host that delivered a message can pass it on for as long as the host lives. A host that delivers
+and dies before it can pass anything on must have made sure of the others first: if no correct host ever delivers the message, delivery is
+due at every correct host that was connected with the dead one when it delivered. (A host that delivers while cut off owes nothing.)
 
-A protocol with a failure detector is held to more and to less. It is told by its detector whom it need not wait for, so the message is owed
-to every correct host that was not suspected by the one that delivered it, connected or not. One that was suspected, wrongly as it is
-correct, is not owed it: the paper assumes that this does not happen.
+For a protocol with a failure detector the rule differs. The detector says which hosts need not be waited for, so delivery is due at every
+correct host that the dead one did not suspect, connected or not. A correct host that was suspected, which is a mistake of the detector, is
+owed nothing: the paper assumes that such mistakes do not happen.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from hostagent.contract.promises import Carrier, Guarantee, Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """As agreement, but hosts that crashed count among those who have it. A case is a message at a correct host that another delivered."""
+    """As agreement, but deliveries of crashed hosts count too. A case is a message at a correct host that another host delivered."""
     if stop := cannot_judge(history):
         return stop
     delivered = deliverers(history)
@@ -47,7 +47,7 @@ def _debts(
 
 
 def _trusted(delivery: Delivery, history: History) -> list[str]:
-    """The hosts that the one that delivered did not suspect at that moment."""
+    """The hosts that the delivering host did not suspect when it delivered."""
     suspected = {
         span.suspect
         for span in suspicion_spans(history)
@@ -57,7 +57,7 @@ def _trusted(delivery: Delivery, history: History) -> list[str]:
 
 
 def _left_behind(delivery: Delivery, others: Sequence[str], due_ns: int, ended_ns: int) -> Debt:
-    """What a host that is gone for good owes to others."""
+    """The deliveries that are due because a host delivered and then died for good."""
     if due_ns > ended_ns:
         return Debt(delivery, Reach({}, frozenset(others)))
     return Debt(delivery, Reach(dict.fromkeys(others, due_ns), frozenset()))

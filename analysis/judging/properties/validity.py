@@ -1,7 +1,7 @@
 """Validity: a message is delivered by every correct host that it could have reached, its origin included.
 
-Second paper, best-effort validity, with "eventually" made finite: who passes messages on (`promise.carrier`) and how long a way must stay
-open (`promise.patience_ms`) is the protocol's own word. An origin that crashes after its way was open for that long is held to it too.
+Second paper, best-effort validity, with "eventually" made finite: the protocol itself states who passes messages on (`promise.carrier`) and
+how long a way must stay open (`promise.patience_ms`). The promise also binds an origin that crashes after its way was open for that long.
 """
 
 from analysis.judging.connectivity import Connectivity
@@ -12,7 +12,7 @@ from hostagent.contract.promises import Promise
 
 
 def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
-    """For every message that some host does not have, find out who could have had it. A case is a message at a correct host."""
+    """For every message that some host lacks, find the hosts that it could have reached. A case is a message at a correct host."""
     if stop := cannot_judge(history):
         return stop
     delivered, patience_ns = deliverers(history), connectivity.patience_ns(promise)
