@@ -10,8 +10,8 @@ source that is cut off after a partial broadcast leaves the others without the m
 Messages. `Copy` to each host (data at first, repair when repeated) and `Ack` in return (control): 2 (n - 1) datagrams per message when
 nothing is lost.
 
-State that survives a restart: every message not yet acknowledged by all, and what was delivered. Who
-acknowledged is not stored; a restarted source asks everybody again, and those who have the message only acknowledge again.
+State that survives a restart: every message not yet acknowledged by all, and what was delivered. Who acknowledged is not stored: a source
+that restarts asks all hosts again, and hosts that have the message only acknowledge it again.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ class BasicParameters(Parameters, frozen=True, kw_only=True):
     retry_ms: Milliseconds = 500.0
     """Wait before the first repetition: well above a round trip through a queue of 100 packets on a 10 Mbit/s link (120 ms)."""
     longest_retry_ms: Milliseconds = 4000.0
-    """The wait doubles with each repetition up to this, so that a partition costs a trickle and its end is noticed within seconds."""
+    """The wait doubles with each repetition up to this value: a partition costs few packets, and its end is noticed within seconds."""
 
 
 class Basic(Core):
-    """Every host gets its own copy from the source until it says it has it."""
+    """The source sends every host its own copy until the host acknowledges it."""
 
     name = "basic"
     number = 2
@@ -110,7 +110,7 @@ class Basic(Core):
             self.env.send(peer, copy, purpose)
 
     def _wait(self, sequence: int) -> None:
-        # Up to a tenth more, so that messages broadcast together are not repeated together for ever.
+        # Up to a tenth more, so that messages that were broadcast together are not always repeated together.
         self.env.set_timer(str(sequence), self.wait_ms[sequence] * self.env.random.uniform(1, 1.1) / 1000)
 
     def _acknowledged(self, sender: str, sequence: int) -> None:

@@ -4,13 +4,13 @@ Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorith
 
 Model. Hosts exchange datagrams that may be lost, duplicated and reordered; hosts may crash and restart with their storage.
 
-Guarantees. No creation, no duplication, and validity between correct hosts: what one broadcasts reaches all that it can reach itself for
-long enough. If the sender dies half-way, some have the message and others never get it.
+Guarantees. No creation, no duplication, and validity between correct hosts: a message reaches all hosts that its sender itself can reach
+for long enough. If the sender dies half-way, some hosts have the message and others never get it.
 
 Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control): 2 (n - 1) datagrams when nothing is lost.
 
-With `links=none` it stands directly on datagrams: n - 1 copies per message and nothing else. Nothing is repeated, so a lost datagram is a
-lost message, and it promises no validity. That shows what the links are for, and how a network behaves if nobody repairs anything.
+With `links=none` the protocol uses bare datagrams: n - 1 copies per message and nothing else. Nothing is repeated, so a lost datagram is a
+lost message, and validity is not promised. This shows what the links are for, and how a network behaves without repair.
 """
 
 from typing import Literal
@@ -24,7 +24,7 @@ from hostagent.parts.links import Letter, LinkParameters, Links
 
 
 class BestEffortParameters(LinkParameters, frozen=True, kw_only=True):
-    """What it sends over."""
+    """What messages are sent over."""
 
     links: Literal["perfect", "none"] = "perfect"
     """Perfect links, or none: bare datagrams."""
@@ -49,7 +49,7 @@ class BestEffort(Core):
 
     @classmethod
     def promise(cls, parameters: BestEffortParameters, hosts: int) -> Promise:
-        """With links, what a link carries in time. Without, only what it does at once, and behind what was lost it remembers more."""
+        """With links, validity within the patience of a link. Without links no validity, and more memory, as lost messages leave gaps."""
         safe = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.QUIESCENCE)
         if parameters.links == "none":
             return Promise(guarantees=safe, patience_ms=0.0, retained=2 * hosts)
@@ -67,12 +67,12 @@ class BestEffort(Core):
             self.env.send(peer, copy, Purpose.DATA)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """A bare copy is delivered if it is new; the rest is for the links."""
+        """A bare copy is delivered if it is new; all other messages go to the links."""
         if isinstance(message, Copy):
             self.delivery.deliver(message.origin, message.sequence, message.payload)
         else:
             super().on_message(sender, message, expensive)
 
     def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - nobody but its origin sends a message
-        """Deliver it."""
+        """Deliver the message."""
         self.delivery.deliver(letter.origin, letter.sequence, letter.payload)

@@ -1,6 +1,6 @@
-"""How hosts of the frugal exchange find their cluster, and come to know who is with whom in the others.
+"""How hosts of the frugal exchange find their cluster, and learn which hosts form the other clusters.
 
-Sets of hosts travel and are kept as numbers in which bit i is host i of the list.
+A set of hosts is a number, in messages and in memory: bit i stands for host i of the list.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from hostagent.protocols.cluster_tree.tree import numbers_of
 if TYPE_CHECKING:
     from hostagent.protocols.cluster_tree.core import ClusterTree
 
-# Greetings in a period of `ein_ms` to a host that a mate says is in the cluster and that is not known to be.
+# Greetings in a period of `ein_ms` to a host that only a mate says is in the cluster.
 MOST_GREETINGS = 2
 
 
 class Acquaintance:
-    """Whom a host knows, and what it said to whom."""
+    """Which hosts a host knows, and which it has told of its cluster."""
 
     def __init__(self, core: "ClusterTree") -> None:
         self._core = core
@@ -26,32 +26,32 @@ class Acquaintance:
         self._numbers = numbers_of(core.env.hosts)
         self.everybody = (1 << len(core.env.hosts)) - 1
         self.cluster_of: dict[str, int] = {}
-        """For hosts outside, the hosts of their cluster as they said."""
+        """For each host outside, the hosts that it says are in its cluster."""
         self.met: dict[str, None] = {}
-        """Hosts outside that told of their cluster."""
+        """Hosts outside that have told this host of their cluster."""
         self._introduced: dict[str, None] = {}
-        """Hosts outside that were told of this host's cluster."""
+        """Hosts outside that this host has told of its cluster."""
         self._mates: dict[str, None] = {}
-        """Hosts of the cluster that know that this host is one."""
+        """Hosts of the cluster that know that this host is in it."""
         self._greeted: dict[str, int] = {}
-        """Hosts that mates call members and this host does not, and how often they were greeted in this period."""
+        """Hosts that only mates say are in the cluster, and how often this host greeted each in this period."""
         self._answered_s: dict[tuple[str, str], float] = {}
 
     def hello(self, *, mate: bool) -> Message:
-        """What a host is told of this cluster."""
+        """The message that tells another host of this cluster."""
         return Hello(0, self._env.host, 0, self.to_bytes(self.mask(self._core.cluster)), mate, self._core.stamp_s())
 
     def say_hello(self, host: str) -> None:
-        """Tell a host outside of this cluster."""
+        """Tell an outside host of this cluster."""
         self._introduced.setdefault(host)
         self._core.tell((host,), self.hello(mate=False))
 
     def greet_again(self) -> None:
-        """Say hello to those who have not answered yet."""
+        """Say hello to the hosts that have not answered yet."""
         self._greet(host for host, times in self._greeted.items() if times < MOST_GREETINGS)
 
     def begin_period(self) -> None:
-        """Who was greeted in vain may be greeted again."""
+        """Hosts that were greeted in vain may be greeted again."""
         self._greeted.clear()
 
     def _greet(self, hosts: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class Acquaintance:
             self._core.tell((host,), self.hello(mate=True))
 
     def on_hello(self, sender: str, hello: Hello) -> None:
-        """Learn who is in a cluster with whom."""
+        """Learn which hosts are in the sender's cluster."""
         members = int.from_bytes(hello.members)
         if sender in self._core.cluster:
             self._greeted.pop(sender, None)
@@ -80,7 +80,7 @@ class Acquaintance:
             self.say_hello(sender)
 
     def may_answer(self, source: str, host: str) -> bool:
-        """Whether a host was not answered just now: two hosts that lack something of each other must not keep telling each other so."""
+        """Whether a host was not answered just now: two hosts that each lack messages of the other must not answer each other for ever."""
         now_s = self._env.now()
         answered_s = self._answered_s.get((source, host))
         if answered_s is not None and 0 <= now_s - answered_s < self._core.again_s():
@@ -89,16 +89,16 @@ class Acquaintance:
         return True
 
     def name_of_cluster(self, host: str) -> str:
-        """One host to stand for all of its cluster, as far as that is known."""
+        """One host that stands for all hosts of a host's cluster, as far as they are known."""
         members = self.cluster_of.get(host)
         return next(self.hosts(members)) if members else host
 
     def distance(self, host: str) -> int:
-        """How far away a host is in the list."""
+        """The distance between a host and this host in the list."""
         return abs(self._numbers[host] - self._numbers[self._env.host])
 
     def beside(self) -> tuple[str, ...]:
-        """The neighbours in the list, and this host."""
+        """This host and its neighbours in the list."""
         here = self._numbers[self._env.host]
         return self._env.hosts[max(0, here - 1) : here + 2]
 
@@ -111,12 +111,12 @@ class Acquaintance:
         return sum(map(self.bit, hosts))
 
     def hosts(self, mask: int) -> Iterator[str]:
-        """The hosts of a set, in the order of the list. It takes as long as there are hosts in it, and not as in the network."""
+        """The hosts of a set, in the order of the list. The time grows with the set, not with the network."""
         while mask:
             lowest = mask & -mask
             yield self._env.hosts[lowest.bit_length() - 1]
             mask ^= lowest
 
     def to_bytes(self, mask: int) -> bytes:
-        """A set of hosts as it travels."""
+        """A set of hosts as it is sent."""
         return mask.to_bytes((len(self._env.hosts) + 7) // 8)

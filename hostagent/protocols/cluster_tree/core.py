@@ -1,42 +1,42 @@
-"""The cluster tree: hosts arrange themselves so that each message crosses to each cluster once, and everybody helps to repair.
+"""The cluster tree: hosts form a tree so that each message crosses to each cluster once, and all hosts help to repair.
 
 Source: the first paper (Garcia-Molina, Kogan, Lynch 1987), section 4 and the appendix. Procedures carry the paper's names.
 
 Model. Messages are lost, duplicated, reordered and delayed at will; links fail and come back; hosts crash and restart with their
-storage. A host knows the other hosts, and of each message that arrives whether it crossed an expensive link: the cost bit. Instead of the
-bit it can go by transit times, by a list, or by nothing (`knowledge.py`).
+storage. A host knows the list of hosts, and for each message that arrives whether the message crossed an expensive link: the cost bit.
+Instead of the bit, a host can use transit times, a list of clusters, or nothing (`knowledge.py`).
 
 What it does. The hosts form a tree of parents and children that is rooted at the source. In each cluster one host, the leader, has a
-parent in another cluster, and the others are its children, so a message that trickles down the tree crosses to each of the k clusters
-once: k - 1 expensive packets. Hosts tell each other which messages they have (INFO). A host moves to a parent that has more than
-its own; a host that sees a gap in another's INFO fills it; so a source that is cut off after a partial broadcast does not stop the others.
+parent in another cluster, and the others are its children. So a message that is sent down the tree crosses to each of the k clusters
+once: k - 1 expensive packets. Hosts tell each other which messages they have (INFO). A host moves to a parent that has more messages than
+its own parent, and a host that sees a gap in another's INFO fills it. So a source that is cut off half-way does not stop the others.
 
-Guarantees. No creation, no duplication, and validity carried by anyone: whoever is connected for long enough, hop by hop, to a host that
-has a message gets it. Messages may be delivered out of order; the paper wants them prompt. Frugal with the cost bit: once the network is
-whole and a message was broadcast, the parents form a cluster tree and keep it. At rest a host keeps no messages, and sends what its
-exchange states.
+Guarantees. No creation, no duplication, and validity carried by anyone: a host that is connected for long enough, hop by hop, to a host
+with a message gets the message. Messages may be delivered out of order, since the paper prefers prompt delivery. Frugal with the cost bit:
+once the network is whole and a message was broadcast, the parents form a cluster tree and keep it. At rest a host keeps no messages, and
+sends at most what its exchange states.
 
 Messages. `Copy` (data, or repair where it fills a gap); everything else is control (`messages.py`).
 
-Modes. Who tells whom what is the business of an *exchange*. `literal.py` does what the appendix says: every host tells every host its
-INFO, so control grows with the square of the hosts. `frugal.py` has leaders speak for their clusters. The tree, attachment, propagation
-and gap filling are the same in both and are in this file.
+Modes. An *exchange* decides who tells whom what. `literal.py` does what the appendix says: every host tells every host its INFO, so the
+number of control packets grows with the square of the number of hosts. In `frugal.py` leaders speak for their clusters. The tree,
+attachment, propagation and gap filling are the same in both modes and are in this file.
 
-Several sources are several instances of the protocol, one `Tree` each, that share what is known of the cluster. An instance exists at a
-host as soon as it hears of its source.
+Each source has its own instance of the protocol, a `Tree`; all instances share what is known of the cluster. A host makes an instance as
+soon as it hears of the source.
 
-Where the appendix and the text differ, slip or are silent, this file does as follows.
+Where the appendix and the text of the paper differ, err or are silent, this file does as follows.
 - CLUSTER starts as {i}; a cost bit of 0 adds to it. Option 3 is for hosts outside the cluster only, and there is no option for equal INFO
   outside it. A host whose parent in the cluster went silent goes through the options of case I. The source never attaches.
 - The source comes last in the static order, so that hosts of its cluster that are level with it attach to it.
 - A parent that did not answer is not asked again until others were tried. How long an answer and a repair may take is learnt: twice the
-  longest round trip seen, where that is more than `np2_ms` and `resend_ms`. Else hosts with a slow line between them would never attach.
-- Options 1 and 2 compare INFO sets as they were when the other's arrived. While messages flow, one's own set has moved on since then; two
-  leaders of a cluster would each think themselves ahead, and never become one.
-- What was sent to a host is not sent again before `resend_ms`: its INFO may have been on its way while the message was.
-- Who is sent the newest message by a host that is not its parent detaches also if it has the message by now: the paper lets a host that
-  was left behind, and did not hear of it, send duplicates for ever.
-- Only children are sent messages that are higher than all they have, since nobody else takes them.
+  longest round trip seen, if that is more than `np2_ms` and `resend_ms`. Otherwise hosts with a slow link between them would never attach.
+- Options 1 and 2 compare INFO sets as they were when the other's INFO arrived. While messages flow, a host's own set has grown since then:
+  two leaders of a cluster would each take themselves to be ahead, and neither would attach to the other.
+- A message is not sent to the same host again before `resend_ms`: the host's INFO and the message may have crossed on the way.
+- A host that gets the newest message from a host that is not its parent sends a `Detach`, even if it has the message already. In the paper,
+  a former parent that did not notice that its child left would send duplicates for ever.
+- Only children are sent messages that are higher than all that they have, since other hosts do not accept these.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,9 +55,9 @@ from hostagent.protocols.cluster_tree.messages import Adopt, Declare, Detach, He
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
 from hostagent.protocols.cluster_tree.tree import Tree
 
-# Round trips are believed up to this: a clock that jumps must not stop a host from trying again.
+# Longer round trips are not believed: a clock that jumps must not stop a host from trying again.
 LONGEST_ROUND_TRIP_S = 5.0
-# The wait for an answer doubles so often at the most; a higher power of two is too large for a number.
+# The wait for an answer doubles at most this often; an unbounded power of two would overflow a float.
 MOST_DOUBLINGS = 30
 # A bit for each host must fit into a datagram, beside the ranges of an INFO set.
 MOST_HOSTS = 4000
@@ -76,7 +76,7 @@ EXCHANGES: dict[str, type[Exchange]] = {"frugal": Frugal, "literal": Literal}
 
 
 class ClusterTree(Core):
-    """All instances at one host, and what they share: the cluster and the exchange."""
+    """All instances at one host, and what the instances share: the cluster and the exchange."""
 
     name = "cluster-tree"
     number = 3
@@ -98,13 +98,13 @@ class ClusterTree(Core):
 
     @classmethod
     def promise(cls, parameters: ClusterTreeParameters, hosts: int) -> Promise:
-        """What it promises, and what it costs at rest."""
+        """What the protocol promises, and what it costs at rest."""
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
             *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
         )
         exchange = EXCHANGES[parameters.mode]
-        # At rest, on lossy links, the literal mode lets go of parents, and has no reason to attach to others before there is news.
+        # At rest on lossy links, hosts in literal mode lose their parents, and have no reason to attach to others before there is news.
         stands = parameters.mode == "frugal" and parameters.clusters_from == "cost-bit"
         return Promise(
             guarantees=(*guarantees, *((Guarantee.CLUSTER_TREE,) if stands else ())),
@@ -147,7 +147,7 @@ class ClusterTree(Core):
         self._accept(self.tree(self.env.host), sequence, payload, self.env.host, Purpose.DATA)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Every message tells of the cluster and of a living parent; then each kind has its procedure."""
+        """Every message tells something of the cluster, and that a parent lives; then each kind of message has its procedure."""
         self.clusters.heard(sender, expensive, message.stamp_s if isinstance(message, Info | Hello) else None)
         if isinstance(message, Hello):
             self.exchange.on_hello(sender, message)
@@ -199,7 +199,7 @@ class ClusterTree(Core):
         return self.trees[source]
 
     def leads(self, tree: Tree) -> bool:
-        """Whether this host is the leader of its cluster, or takes itself for it: its parent is outside, or it has none."""
+        """Whether this host is the leader of its cluster, as far as it knows: its parent is outside, or it has none."""
         return tree.parent not in self.cluster
 
     def set(self, tree: Tree, timer: str, share: float = 1.0) -> None:
@@ -220,11 +220,11 @@ class ClusterTree(Core):
             self.env.send(host, message, Purpose.CONTROL)
 
     def stamp_s(self) -> float:
-        """This host's clock, where somebody wants to know it."""
+        """This host's clock if clusters are told by transit times; else 0."""
         return self.env.now() if self.parameters.clusters_from == "time-stamps" else 0.0
 
     def again_s(self) -> float:
-        """How long to wait before the same is sent again."""
+        """How long to wait before the same message is sent to the same host again."""
         return max(self.parameters.resend_ms / 1000, 2 * self.round_trip_s)
 
     def new_parent(self, tree: Tree) -> None:
@@ -240,9 +240,9 @@ class ClusterTree(Core):
             self.set(tree, "NP1")
 
     def declare(self, tree: Tree) -> None:
-        """Ask the parent to take this host for a child, and wait for the answer.
+        """Ask the parent to accept this host as a child, and wait for the answer.
 
-        That is twice the longest round trip known, and twice as long with each time in a row that nobody answered.
+        The wait is twice the longest round trip known, and doubles each time in a row that no host answered.
         """
         self.tell((tree.parent,), Declare(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self.stamp_s()))
         self.exchange.declared(tree)
@@ -276,7 +276,7 @@ class ClusterTree(Core):
         return (host for host in hosts if host not in tree.silent and host not in {tree.parent, self.env.host})
 
     def _leader_above(self, tree: Tree) -> str | None:
-        """Case III: the ancestor that leads the cluster, or nobody where this host breaks a cycle, or None to stay."""
+        """Case III: the ancestor that leads the cluster; empty if this host breaks a cycle; None to keep the parent."""
         ancestor, seen = tree.parent, {self.env.host: None}
         while ancestor not in seen:
             seen.setdefault(ancestor)
@@ -289,7 +289,7 @@ class ClusterTree(Core):
         return None
 
     def change_parent(self, tree: Tree, parent: str) -> None:
-        """Have another parent, or none."""
+        """Change to another parent, or to none."""
         if tree.parent and tree.parent != parent:
             self.tell((tree.parent,), Detach(0, tree.source, 0))
         if parent != tree.parent:
@@ -303,7 +303,7 @@ class ClusterTree(Core):
     def _new_child(self, tree: Tree, child: str, declared: Declare) -> None:
         """NEW-CHILD."""
         tree.children.setdefault(child)
-        # First the answer: behind all that fills the gaps it would be what a short queue drops, time and again.
+        # The answer goes first: after all the messages that fill gaps, a short queue would drop it again and again.
         self.tell((child,), Adopt(0, tree.source, 0))
         self.exchange.adopted(tree, child)
         self._update_map(tree, child, declared)
@@ -332,7 +332,7 @@ class ClusterTree(Core):
         tree.lead[host] = tree.map[host].highest - tree.info.highest
 
     def _propagation(self, tree: Tree, sender: str, sequence: int, payload: bytes) -> None:
-        """PROPAGATION: what is higher than any seen is taken from the parent only, and what is new goes on to the neighbours."""
+        """PROPAGATION: accept a message above all seen so far only from the parent, and pass new messages on to the neighbours."""
         tree.known(sender).add(sequence)
         newest = sequence >= tree.info.highest
         if newest and sender != tree.parent and sender not in tree.children:
@@ -353,7 +353,7 @@ class ClusterTree(Core):
                 self._send_copy(tree, host, sequence, purpose)
 
     def fill(self, tree: Tree, hosts: Iterable[str]) -> None:
-        """Fill the gaps of hosts: what is kept here and they are not known to have; what is higher than all they have only for children."""
+        """Send hosts the messages kept here that they are not known to have; those above all that a host has, only to children."""
         for host in hosts:
             known = tree.known(host)
             for sequence in tree.info.lacking(known):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Exchange(abc.ABC):
-    """What the core tells its exchange."""
+    """The calls from the core to its exchange."""
 
     repeats: bool
     """Whether a host declares itself to its parent at every run of the attachment procedure."""
@@ -25,7 +25,7 @@ class Exchange(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def patience_ms(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """How long a way must be open until it was used for certain."""
+        """How long a way must be open for the protocol to have used it for certain."""
 
     @staticmethod
     @abc.abstractmethod
@@ -46,7 +46,7 @@ class Exchange(abc.ABC):
 
     @abc.abstractmethod
     def on_timer(self, timer: str, source: str) -> None:
-        """A timer of the exchange expired; `source` is empty where it is not of one tree."""
+        """A timer of the exchange expired; `source` is empty if the timer does not belong to a tree."""
 
     @abc.abstractmethod
     def parent_alive(self, tree: Tree) -> None:
@@ -64,20 +64,20 @@ class Exchange(abc.ABC):
         """This host has just declared itself to its parent."""
 
     def adopted(self, tree: Tree, child: str) -> None:  # noqa: B027 - matters to one mode only
-        """A child has declared itself and was answered."""
+        """A child has declared itself, and this host has answered."""
 
     def orphaned(self, tree: Tree) -> None:  # noqa: B027 - matters to one mode only
         """This host has lost its parent."""
 
     @abc.abstractmethod
     def on_info(self, tree: Tree, sender: str, info: Info) -> None:
-        """An INFO came in, and MAP is up to date."""
+        """An INFO arrived, and MAP is up to date."""
 
     def on_hello(self, sender: str, hello: Hello) -> None:  # noqa: B027 - matters to one mode only
         """A host told of its cluster."""
 
     def on_gap(self, tree: Tree) -> None:  # noqa: B027 - matters to one mode only
-        """A message came in and others before it are missing."""
+        """A message arrived, and messages before it are missing."""
 
     def sent_copy(self, tree: Tree, host: str) -> None:  # noqa: B027 - matters to one mode only
         """A message was just sent to a host."""

@@ -1,36 +1,36 @@
 """The frugal exchange: leaders speak for their clusters, to one host at a time, and only when there is something to say.
 
-The appendix has every host tell every host its INFO so that (a) a host finds a parent that is ahead, (b) gaps of strangers are seen,
-(c) a way that opens or closes is noticed, (d) everybody knows its cluster, and (e) it is known what all have and can be forgotten. Between
-clusters that is n^2 messages a period. None of the five needs that many.
+In the appendix every host tells every host its INFO, so that (a) a host finds a parent that is ahead, (b) gaps of hosts in other clusters
+are seen, (c) a way that opens or closes is noticed, (d) every host knows its cluster, and (e) hosts know which messages all hosts have and
+can forget those. Between clusters that is n^2 messages a period. None of the five needs that many.
 
-Inside a cluster packets are cheap, so everybody keeps telling everybody, all in one datagram: INFO, parent and more (`Report`), and who is
-in the cluster (`Hello`); half as often where nothing has changed. Between clusters:
+Inside a cluster packets are cheap, so every host keeps telling every other, all in one datagram: INFO, parent and more (`Report`), and who
+is in the cluster (`Hello`); half as often if nothing has changed. Between clusters:
 
-- *Leaders only.* What a leader has its cluster has, or gets from it. So a leader speaks for all, and a member that happens to hear of
-  somebody ahead passes it on to its leader (`Hearsay`).
-- *Parents.* While messages flow, a leader reports to its parent every other `ein_ms`: it is how the parent learns what was lost, and
-  that it still has this child. The answer travels with the next message to the child, or by itself if there is none soon. A parent that
-  is not heard of for `pa_ms` is asked whether it lives; so a way that closes is noticed. After three questions others are looked for,
-  but the parent is kept until somebody is ahead. A child that says nothing for six `ein_ms` is dropped: it has found another parent, or
-  nobody is there.
-- *Gaps* are asked for when they are seen, also in a report of the parent, and not when a period ends, after a moment in which an
-  overtaken message may still arrive.
-- *Probes.* Every `gfx_ms` a leader reports to one host outside that is not below it in the tree, to each cluster in turn. Who is probed
-  answers only if it is ahead or if the other could fill its gaps; and it fills the other's. That is (a) and (b), by and by. Who has
-  lost its parent or found a new one, and a source with its first message, probe fast at first and, as long as nothing comes of it, ever
-  more slowly: down to once in `np1_ms` without a parent, in `ein_ms` with a gap, and else in `gfx_ms`. So a way that opens is noticed.
-  A leader that takes over starts with the parent of the one before.
-- *Below.* With its report a host says which hosts are below it in the tree and up to which message all of these have everything. It
-  adds up to what every host has, (e), at the root, which tells on the way back. INFO sets only grow, so such a statement stays true
-  whatever becomes of the tree.
+- *Leaders only.* A cluster has what its leader has, or gets it from the leader. So a leader speaks for all, and a member that happens to
+  hear from a host that is ahead tells its leader (`Hearsay`).
+- *Parents.* While messages flow, a leader reports to its parent every other `ein_ms`. So the parent learns what was lost, and that it
+  still has this child. The answer travels with the next message to the child, or by itself if there is none soon. A leader that hears
+  nothing from its parent for `pa_ms` asks whether the parent lives; so a way that closes is noticed. After three questions the leader
+  looks for another parent, but keeps the old one until some host is ahead. A child that is silent for six `ein_ms` is dropped: it has
+  found another parent, or is dead.
+- *Gaps.* A host asks for missing messages soon after it sees a gap, also in a report of its parent, and does not wait for a period to
+  end. It only waits a moment, in which a message that was overtaken may still arrive.
+- *Probes.* Every `gfx_ms` a leader reports to one outside host that is not below it in the tree, to each cluster in turn. The probed host
+  fills the gaps of the leader, and answers only if it is ahead or if the leader could fill its gaps. That provides (a) and (b) in time. A
+  host that has lost its parent or found a new one, and a source with its first message, probe fast at first and then, without success,
+  more and more slowly: down to once in `np1_ms` without a parent, in `ein_ms` with a gap, and else in `gfx_ms`. So a way that opens is
+  noticed. A new leader starts with the parent of the leader before it.
+- *Below.* With its report a host says which hosts are below it in the tree and up to which message all of these have everything. At the
+  root the reports add up to what every host has, (e), and the answers carry that down the tree. INFO sets only grow, so such a statement
+  stays true however the tree changes.
 - *Finding the cluster*, (d). A host says hello to its two neighbours in the list of hosts, since lists are mostly written LAN by LAN,
-  and to others, nearest first, until it knows somebody in its cluster. Who is greeted by a host of its own cluster greets back, and
-  mates share whom they know; who is greeted by a stranger for the first time says once who is in its own. Where clusters merge and no
-  parent and child are among them, a probe finds it: after (k - 2) / 2 periods on the average.
+  and to others, nearest first, until it knows a host in its cluster. A host that is greeted from its own cluster greets back, and mates
+  tell each other which hosts they know. A host that is greeted from another cluster for the first time says once who is in its own. If
+  clusters merge that are not parent and child in the tree, a probe finds out, after (k - 2) / 2 periods on average.
 
 Cost between clusters, with k clusters and nothing lost: while messages flow k - 1 reports every 2 `ein_ms` and k - 1 probes every `gfx_ms`,
-at rest k - 1 questions and answers every `pa_ms` and the probes. It does not depend on the number of hosts.
+at rest k - 1 questions and answers every `pa_ms` and the probes. The cost does not depend on the number of hosts.
 """
 
 from collections.abc import Iterator
@@ -46,19 +46,19 @@ from hostagent.protocols.cluster_tree.tree import Tree
 if TYPE_CHECKING:
     from hostagent.protocols.cluster_tree.core import ClusterTree
 
-# A parent is asked so often before another is looked for.
+# How often a parent is asked before another is looked for.
 MOST_QUESTIONS = 3
-# In trouble the first probe goes out after this share of `eic_ms`, and each after it waits so much longer.
+# In trouble the first probe is sent after this share of `eic_ms`, and each wait after it is longer by this factor.
 FIRST_PROBE = 0.25
 SLOWING = 1.8
-# Periods of `ein_ms` after which a child that says nothing is no child: it reports every second one.
+# Periods of `ein_ms` after which a silent child is dropped: a child reports every second period.
 MOST_QUIET_PERIODS = 6
-# Transit times tell something once there are some from everybody.
+# Transit times are useful once there are some from every host.
 SAMPLES_FROM_ALL = 3
 
 
 class Frugal(Exchange):
-    """Timers without a tree: EIC (the cluster), EIN (parents), PROBE; with one: GAP (ask for what is missing), OWE (answer a child)."""
+    """Timers of the host: EIC (the cluster), EIN (parents), PROBE. Timers of each tree: GAP (ask for messages), OWE (answer a child)."""
 
     repeats = False
 
@@ -73,49 +73,49 @@ class Frugal(Exchange):
         self._left = 0
         """How many hosts were worth probing at the last probe."""
         self._reports: dict[tuple[str, str], tuple[int, int]] = {}
-        """For each tree and child: the hosts below it, and what they all have."""
+        """For each tree and child: the hosts below the child, and up to which message these hosts have everything."""
         self._owed: dict[tuple[str, str], None] = {}
         self._questions: dict[str, int] = {}
-        """For each tree, the questions to a parent that was one, without an answer."""
+        """For each tree, the unanswered questions to a parent that answered before."""
         self._at_last_ein: dict[str, tuple[int, bool]] = {}
-        """For each tree, the highest message then, and whether nothing was said though messages flow."""
+        """For each tree, the highest message at the last EIN, and whether this host sent no report then though messages flowed."""
         self._quiet: dict[tuple[str, str], int] = {}
-        """For each tree and child, the periods since it was heard."""
+        """For each tree and child, the periods since the child was last heard."""
         self._asking: dict[str, None] = {}
         self._tried: dict[str, None] = {}
 
     @staticmethod
     def patience_ms(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """A leader must notice that its parent is gone, or meet somebody who is ahead: in the worst case the last of all hosts it tries."""
+        """A leader must notice that its parent is gone, or find a host that is ahead: in the worst case the last host that it tries."""
         attach_ms = parameters.pa_ms + parameters.ein_ms + parameters.np1_ms + MOST_QUESTIONS * parameters.np2_ms
         return 5 * attach_ms + hosts * parameters.ein_ms
 
     @staticmethod
     def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """A hello to everybody in the cluster, every other `eic_ms` as nothing changes, and one with each probe."""
+        """A hello to every host of the cluster, every other `eic_ms` as nothing changes, and one with each probe."""
         return 1000 * ((hosts - 1) / (2 * parameters.eic_ms) + 1 / parameters.gfx_ms)
 
     @staticmethod
     def background_per_source(parameters: ClusterTreeParameters, hosts: int) -> float:
         """A report with each hello; and questions between parents and children in different clusters.
 
-        A question, and the answer to it, is three messages: a declaration or an adoption, a hello or a second report, and a report. It is
-        asked after each `pa_ms`, and `MOST_QUESTIONS` times where packets are lost. Another host is in the cluster, or is a parent or a
-        child outside, so the dearer of the two counts for all.
+        A question is three messages, and so is its answer: a declaration or an adoption, a hello or a second report, and a report. It is
+        asked after each `pa_ms`, and `MOST_QUESTIONS` times if packets are lost. Each other host is in the cluster, or a parent or child
+        outside it, so the more expensive of the two counts for all.
         """
         to_each = max(1 / (2 * parameters.eic_ms), 3 * MOST_QUESTIONS / parameters.pa_ms)
         return 1000 * ((hosts - 1) * to_each + 1 / parameters.gfx_ms)
 
     def start(self) -> None:
-        """Find the cluster, and tell it."""
+        """Find the cluster, and begin to report to it."""
         self._set("EIC", self._parameters.eic_ms / 1000 * self._env.random.random())
         self._set("EIN", self._parameters.ein_ms / 1000 * self._env.random.random())
         self._hurry()
 
     def begin(self, tree: Tree) -> None:
-        """The source of a tree makes it known; others have heard of it from somebody."""
+        """The source of a tree announces it; other hosts have heard of the tree from some host."""
         if tree.source == self._env.host:
-            # Clusters that have just started need a moment to find themselves, or several of their hosts would attach.
+            # Hosts that have just started need a moment to find their cluster, or several hosts of a cluster would attach.
             self._hurry(0.0 if self._rounds > 1 else self._parameters.eic_ms / 1000)
 
     def on_timer(self, timer: str, source: str) -> None:
@@ -142,7 +142,7 @@ class Frugal(Exchange):
     # Inside the cluster
 
     def _tell_cluster(self) -> None:
-        """Tell everybody in the cluster everything; where nothing has changed, every other time."""
+        """Tell every host of the cluster everything; if nothing has changed, only every other time."""
         self._rounds += 1
         messages = self._known.hello(mate=True), *map(self._report, self._core.trees.values())
         changed = messages != self._told_cluster
@@ -154,20 +154,20 @@ class Frugal(Exchange):
         self._known.greet_again()
 
     def on_hello(self, sender: str, hello: Hello) -> None:
-        """Learn who is in a cluster with whom."""
+        """Learn which hosts are in the sender's cluster."""
         self._known.on_hello(sender, hello)
 
     # Parents and children
 
     def parent_alive(self, tree: Tree) -> None:
-        """Watch the parent, wherever it is. Whatever it says is an answer."""
+        """Watch the parent, inside or outside the cluster. Any message from the parent counts as an answer."""
         self._questions.pop(tree.source, None)
         if tree.parent in tree.asked_s:
             self._core.answered(tree)
         self._core.set(tree, "PA")
 
     def parent_silent(self, tree: Tree) -> None:
-        """In the cluster it is dead; outside, where it says nothing unless there is news, it is asked."""
+        """A silent parent in the cluster is dead. A parent outside, which sends nothing unless there is news, is asked."""
         if tree.parent in self._core.cluster:
             self._core.change_parent(tree, "")
             self._core.new_parent(tree)
@@ -176,9 +176,9 @@ class Frugal(Exchange):
             self._core.declare(tree)
 
     def unanswered(self, tree: Tree) -> None:
-        """A new parent that does not answer is given up. One that was a parent is asked again, and kept until somebody is ahead of it.
+        """Give up a new parent that does not answer. Ask an established parent again, and keep it until some host is ahead of it.
 
-        At rest nobody is, and a host that has let its parent go could not attach to any other: on a lossy link trees would fall apart.
+        At rest no host is ahead, so a host that gave up its parent could attach to no other: on lossy links trees would fall apart.
         """
         if tree.source not in self._questions:
             self._core.give_up(tree)
@@ -193,7 +193,7 @@ class Frugal(Exchange):
         self._env.set_timer(f"PA/{tree.source}", self._parameters.np1_ms / 1000)
 
     def declared(self, tree: Tree) -> None:
-        """Tell a new parent at once who comes with this child; and see soon who else is there."""
+        """Tell a new parent at once which hosts are below this child, and probe soon for other hosts."""
         if self._core.leads(tree):
             self._known.say_hello(tree.parent)
             if tree.source not in self._questions:
@@ -201,13 +201,13 @@ class Frugal(Exchange):
         self._core.tell((tree.parent,), self._report(tree))
 
     def adopted(self, tree: Tree, child: str) -> None:
-        """A new child is told at once all that it needs."""
+        """Tell a new child at once all that it needs."""
         self._quiet.pop((tree.source, child), None)
         if child not in self._core.cluster and self._known.may_answer(tree.source, child):
             self._core.tell((child,), self._report(tree))
 
     def _drop_quiet_children(self) -> None:
-        """A child that is gone must not be sent messages for ever."""
+        """Drop silent children, so that a child that is gone is not sent messages for ever."""
         for tree in self._core.trees.values():
             for child in list(tree.children):
                 periods = self._quiet[tree.source, child] = self._quiet.get((tree.source, child), 0) + 1
@@ -225,7 +225,7 @@ class Frugal(Exchange):
         self._hurry()
 
     def _tell_parents(self) -> None:
-        """Report to parents outside every other time while messages flow. When they do not, the parent is silent, and is asked."""
+        """Report to parents outside every other time while messages flow. At rest the parent is silent, and `parent_silent` asks it."""
         told: dict[str, None] = {}
         for tree in self._core.trees.values():
             highest, skipped = self._at_last_ein.get(tree.source, (0, False))
@@ -239,20 +239,20 @@ class Frugal(Exchange):
                 self._core.tell((tree.parent,), self._report(tree))
 
     def sent_copy(self, tree: Tree, host: str) -> None:
-        """What a child is owed goes with the message."""
+        """Send the answer that a child is owed together with the message."""
         if (tree.source, host) in self._owed:
             del self._owed[tree.source, host]
             self._core.tell((host,), self._report(tree))
 
     def _pay(self, tree: Tree) -> None:
-        """Answer the children that no message went to."""
+        """Answer the children that were sent no message meanwhile."""
         owed = [host for source, host in self._owed if source == tree.source]
         for host in owed:
             del self._owed[tree.source, host]
         self._core.tell(owed, self._report(tree))
 
     def on_info(self, tree: Tree, sender: str, info: Info) -> None:
-        """A report came in."""
+        """A report arrived."""
         if not isinstance(info, Report):
             return
         tree.parents[sender] = info.parent
@@ -275,7 +275,7 @@ class Frugal(Exchange):
             self._meet(tree, sender, info)
 
     def _meet(self, tree: Tree, stranger: str, info: Info) -> None:
-        """A stranger from another cluster told what it has: help it, ask it for help, or attach to it."""
+        """A host of another cluster told which messages it has: fill its gaps, ask it to fill gaps here, or attach to it."""
         core, known = self._core, tree.known(stranger)
         core.fill(tree, (stranger,))
         helps = next(known.lacking(tree.info), tree.info.highest) < tree.info.highest
@@ -291,17 +291,17 @@ class Frugal(Exchange):
     # Gaps
 
     def on_gap(self, tree: Tree) -> None:
-        """Wait a moment for what was overtaken."""
+        """Wait a moment for messages that were overtaken, then ask."""
         if tree.source not in self._asking:
             self._asking.setdefault(tree.source)
             self._env.set_timer(f"GAP/{tree.source}", self._parameters.eic_ms / 4000)
 
     def _is_behind(self, tree: Tree) -> bool:
-        """Whether the parent has more."""
+        """Whether the parent has messages that this host lacks."""
         return tree.highest(tree.parent) > tree.info.highest
 
     def _ask_for_gaps(self, tree: Tree) -> None:
-        """Tell the parent what is missing, until nothing is."""
+        """Tell the parent which messages are missing, until none is."""
         self._asking.pop(tree.source, None)
         if tree.parent and (tree.has_gaps or self._is_behind(tree)):
             self._core.tell((tree.parent,), self._report(tree))
@@ -317,7 +317,7 @@ class Frugal(Exchange):
         self._set("PROBE", after_s + self._pace_s * self._env.random.random())
 
     def _probe(self) -> None:
-        """Report to one host outside, where this host speaks for its cluster."""
+        """Report to one host outside, for the trees in which this host leads its cluster."""
         led = [tree for tree in self._core.trees.values() if self._core.leads(tree)]
         target = self._target(led)
         if target:
@@ -335,7 +335,7 @@ class Frugal(Exchange):
 
     @property
     def _seeks(self) -> bool:
-        """Whether this host should look for its cluster: it knows nobody there, or has not spoken to its neighbours in the list."""
+        """Whether to look for the cluster: this host knows no other member, or has not greeted its neighbours in the list."""
         if self._parameters.clusters_from not in {"cost-bit", "time-stamps"}:
             return False
         return (len(self._core.cluster) == 1 and not self._core.trees) or bool(self._unmet_neighbours())
@@ -345,16 +345,16 @@ class Frugal(Exchange):
         return [host for host in self._known.beside() if not any(host in known for known in spoken_to)]
 
     def _is_orphan(self, tree: Tree) -> bool:
-        """No parent, or one that does not answer."""
+        """Whether this host has no parent, or one that does not answer."""
         silent = self._questions.get(tree.source, 0) >= MOST_QUESTIONS
         return tree.source != self._env.host and (not tree.parent or silent)
 
     def _in_trouble(self, tree: Tree) -> bool:
-        """An orphan, or a gap."""
+        """Whether this host is an orphan, or has a gap."""
         return self._is_orphan(tree) or tree.has_gaps
 
     def _target(self, led: list[Tree]) -> str:
-        """Whom to probe: the parent of a leader that is gone, or a host of the cluster that was not probed for longest."""
+        """The host to probe: the parent of a leader that is gone, or a host of the cluster that was not probed for the longest time."""
         for host in self._parents_of_mates(led):
             if host not in self._tried:
                 self._tried.setdefault(host)
@@ -368,21 +368,21 @@ class Frugal(Exchange):
         alone, calm = len(self._core.cluster) == 1, not any(map(self._in_trouble, led))
 
         def preference(host: str) -> tuple[float, ...]:
-            """A cluster that was not probed for long; there, if all is well, somebody met before, who need not say who he is."""
+            """First the cluster not probed for the longest time; in it, without trouble, a known host, which needs no introduction."""
             near = self._known.distance(host) if alone else self._env.random.random()
             return self._probed.get(self._known.name_of_cluster(host), 0), calm and host not in self._known.met, near
 
         return min(hosts, key=preference, default="")
 
     def _parents_of_mates(self, led: list[Tree]) -> Iterator[str]:
-        """Where this host has no parent: the parents outside that hosts of its cluster had."""
+        """If this host has no parent: the outside parents that hosts of its cluster had."""
         for tree in led:
             if not tree.parent and tree.source != self._env.host:
                 found = (tree.parents.get(mate, "") for mate in self._core.cluster if mate != self._env.host)
                 yield from (host for host in found if host and host not in self._core.cluster)
 
     def _worth_probing(self, led: list[Tree]) -> int:
-        """Hosts outside that for some tree are not below this host, nor in the cluster of its parent or a child, unless in trouble."""
+        """The outside hosts that, in some tree, are neither below this host nor, unless in trouble, in the cluster of a parent or child."""
         worth = 0
         for tree in led:
             known = self._below(tree)[0]
@@ -401,7 +401,7 @@ class Frugal(Exchange):
         return Report(0, tree.source, 0, *info, tree.parent, self._known.to_bytes(covered), stable, tree.everywhere)
 
     def _below(self, tree: Tree) -> tuple[int, int]:
-        """The hosts below this one that are known to be, itself included, and up to where all of them have everything."""
+        """The hosts known to be below this one, itself included, and up to which message all of them have everything."""
         covered, stable = self._known.bit(self._env.host), tree.info.prefix
         for child in tree.children:
             its_covered, its_stable = self._reports.get((tree.source, child), (0, stable))
@@ -409,6 +409,6 @@ class Frugal(Exchange):
         return covered, stable
 
     def _settle(self, tree: Tree, everywhere: int) -> None:
-        """Forget what everybody has, as said by another or added up here."""
+        """Forget the messages that every host has, as another host reported or as computed here."""
         covered, stable = self._below(tree)
         self._core.prune(tree, max(everywhere, stable) if covered == self._known.everybody else everywhere)

@@ -1,6 +1,6 @@
-"""Which hosts are in this host's cluster: the cost bit, transit times, a list, or nothing at all to go by.
+"""Which hosts are in this host's cluster, known by the cost bit, by transit times, from a list, or not at all.
 
-`members` always holds the host itself. Every message that arrives is shown to `heard`.
+`members` always holds the host itself. `heard` is called for every message that arrives.
 """
 
 from collections import deque
@@ -10,16 +10,16 @@ from itertools import pairwise
 from hostagent.contract.environment import Environment
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
 
-# Of the last transit times from a host the shortest counts: queues only ever add to it.
+# Number of last transit times from a host, of which the shortest counts: queues only add to it.
 SAMPLES = 8
-# Two neighbouring transit times this far apart are of two populations: cheap ways differ by less among themselves.
+# A gap of this ratio between sorted transit times separates two populations: times over cheap links differ by less.
 GAP = 2.5
-# Below this, differences are the noise of the machine and not of ways.
+# Smaller differences are noise of the machine.
 NOISE_S = 0.0002
 
 
 class Clusters:
-    """No knowledge: every host is a cluster of its own. The others below know better."""
+    """No knowledge: every host is a cluster of its own. The subclasses know more."""
 
     def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:
         self.members: dict[str, None] = {env.host: None}
@@ -40,7 +40,7 @@ class ByCostBit(Clusters):
     """UPDATE-CLUSTER: whoever's message crossed no expensive link is in the cluster."""
 
     def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:  # noqa: ARG002 - the bit says it all
-        """Take the bit for it."""
+        """Believe the bit."""
         self._put(sender, inside=not expensive)
 
 
@@ -55,12 +55,12 @@ class ByList(Clusters):
 
 
 class ByTransitTime(Clusters):
-    """Two populations of transit times: ways inside the cluster are all about as short, and there is a gap to the others.
+    """Two populations of transit times: those inside the cluster are all similarly short, and there is a gap to the others.
 
     The shortest of the last transit times from each host is kept, and the widest gap between neighbours in the sorted list, as a ratio,
-    divides them. Without a gap of `GAP` there are no two populations to be seen, and every host is taken to be outside: that costs packets
-    and loses nothing. Clocks that differ by more than a transit time mislead it; how often it and the cost bit differ is traced as event
-    `transit-times`, with the messages `judged` and those judged `wrongly`.
+    divides them. Without a gap of at least `GAP` there is only one population, and every host counts as outside: that costs packets and
+    loses nothing. Clocks that differ by more than a transit time cause wrong results. How often these differ from the cost bit is traced as
+    event `transit-times`, with the messages `judged` and those judged `wrongly`.
     """
 
     def __init__(self, env: Environment, parameters: ClusterTreeParameters) -> None:

@@ -16,19 +16,19 @@ class Literal(Exchange):
 
     @staticmethod
     def patience_ms(parameters: ClusterTreeParameters, hosts: int) -> float:  # noqa: ARG004 - everybody speaks to everybody
-        """A host must notice the way, attach and have its gaps filled, each some times over where packets are lost."""
+        """A host must notice the way, attach and have its gaps filled, each several times if packets are lost."""
         return 10 * (parameters.ein_ms + parameters.np1_ms + parameters.np2_ms + parameters.gfn_ms + parameters.gfx_ms)
 
     @staticmethod
     def background_per_second(parameters: ClusterTreeParameters, hosts: int) -> float:  # noqa: ARG004 - each tree has its own timers
-        """Nothing that is not of a tree."""
+        """Nothing: all messages belong to a tree."""
         return 0.0
 
     @staticmethod
     def background_per_source(parameters: ClusterTreeParameters, hosts: int) -> float:
-        """INFO and parent pointers to everybody in the cluster, INFO to all others, and the declarations of all children are answered.
+        """INFO and parent pointers to all hosts in the cluster, INFO to all others, and answers to the declarations of all children.
 
-        A host declares itself once in `np1_ms`, or in `np2_ms` where nobody answers, and may detach before that.
+        A host declares itself once in `np1_ms`, or in `np2_ms` if it gets no answer, and may detach before that.
         """
         to_each = 1 / parameters.eic_ms + 1 / parameters.epp_ms + 1 / parameters.ein_ms + 1 / parameters.np2_ms
         return 1000 * ((hosts - 1) * to_each + 2 / parameters.np2_ms)
@@ -61,12 +61,12 @@ class Literal(Exchange):
         return Info(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self._core.stamp_s())
 
     def parent_alive(self, tree: Tree) -> None:
-        """Only parents in the cluster are watched: of others one hears too seldom."""
+        """Only parents in the cluster are watched: others are heard too seldom."""
         if tree.parent in self._core.cluster:
             self._core.set(tree, "PA")
 
     def parent_silent(self, tree: Tree) -> None:
-        """It is dead."""
+        """The parent is dead."""
         self._core.change_parent(tree, "")
         self._core.new_parent(tree)
 

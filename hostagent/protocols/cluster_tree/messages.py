@@ -1,4 +1,4 @@
-"""What hosts of the cluster tree say to each other. `origin` names the tree: the source whose messages it carries."""
+"""The messages of the cluster tree. `origin` names the tree by its source."""
 
 from hostagent.contract.messages import (
     MOST_RANGES,
@@ -19,11 +19,11 @@ class Info(Message, frozen=True):
     prefix: SequenceNumber
     beyond: Ranges
     stamp_s: ClockSeconds
-    """The sender's clock, for those who tell clusters by transit times; else 0."""
+    """The sender's clock, if hosts find clusters by transit times; else 0."""
 
     @property
     def numbers(self) -> SequenceSet:
-        """As a set."""
+        """The numbers as a set."""
         return SequenceSet(self.prefix, self.beyond)
 
 
@@ -34,7 +34,7 @@ class Pointer(Message, frozen=True):
 
 
 class Declare(Info, frozen=True):
-    """The sender wants to be a child of the receiver. Its INFO comes along, so that the parent can fill its gaps."""
+    """The sender wants to be a child of the receiver, and adds its INFO, so that the parent can fill its gaps."""
 
 
 class Adopt(Message, frozen=True):
@@ -48,8 +48,8 @@ class Detach(Message, frozen=True):
 class Report(Info, frozen=True):
     """Frugal: INFO and parent pointer in one, and what the sender knows of others.
 
-    Every host in `covered` is below the sender in the tree, or is the sender, and has all messages up to `stable`. Every host there is
-    has all messages up to `everywhere`.
+    Every host in `covered` is below the sender in the tree, or is the sender, and has all messages up to `stable`. Every host of the
+    network has all messages up to `everywhere`.
     """
 
     parent: HostNameOrNone
@@ -67,7 +67,7 @@ class Hearsay(Info, frozen=True):
 class Hello(Message, frozen=True):
     """Frugal: the members of the sender's cluster as it knows them. `origin` is the sender.
 
-    `mate`: the sender takes the receiver for one of them. If the packet was expensive, it errs, and is told so.
+    `mate`: the sender takes the receiver for a member. If the packet crossed an expensive link, that is wrong, and the receiver says so.
     """
 
     members: HostSet
@@ -76,5 +76,5 @@ class Hello(Message, frozen=True):
 
 
 def ranges(info: SequenceSet) -> Ranges:
-    """What lies beyond the first gap, as pairs of first and last; where there are many gaps, only the latest are told."""
+    """The ranges beyond the first gap, as pairs of first and last; only the highest ranges if there are many."""
     return info.beyond[-MOST_RANGES:]

@@ -1,4 +1,4 @@
-"""The parameters of the cluster tree: the timers of the appendix, how clusters are told, and who is told what."""
+"""The parameters of the cluster tree: the timers of the appendix, how hosts know their cluster, and the mode."""
 
 from typing import Literal
 
@@ -9,31 +9,31 @@ class ClusterTreeParameters(Parameters, frozen=True, kw_only=True):
     """Times are in milliseconds. Inside a cluster packets are cheap, so its timers run five times as fast."""
 
     mode: Literal["frugal", "literal"] = "frugal"
-    """Who is told what between clusters: as little as does (frugal), or everything to everybody as in the appendix (literal)."""
+    """Who is told what between clusters: only what is needed (frugal), or everything to every host as in the appendix (literal)."""
     clusters_from: Literal["cost-bit", "time-stamps", "static", "none"] = "cost-bit"
     """How a host knows its cluster: the cost bit of what arrives, transit times, the list in `clusters`, or not at all."""
     clusters: str = ""
-    """For static: the clusters, as in `h1,h2|h3,h4`; who is in none of them is alone."""
+    """For static: the clusters, as in `h1,h2|h3,h4`; a host in none of them is a cluster of its own."""
     np1_ms: Milliseconds = 400.0
-    """Between two runs of the attachment procedure."""
+    """Time between two runs of the attachment procedure."""
     np2_ms: Milliseconds = 300.0
     """How long a new parent may take to answer: several round trips over a slow link."""
     pa_ms: Milliseconds = 1000.0
-    """After this silence a parent in the cluster is taken for dead: several INFO messages were lost. Frugal: one outside is asked."""
+    """After this silence, that is several missing INFO messages, a parent in the cluster counts as dead. Frugal: one outside is asked."""
     eic_ms: Milliseconds = 200.0
-    """Between two INFO messages inside the cluster."""
+    """Time between two INFO messages inside the cluster."""
     ein_ms: Milliseconds = 1000.0
-    """Between two INFO messages to the other clusters; frugal: from a leader to its parent. Bounds how soon a new way is noticed."""
+    """Time between two INFO messages to other clusters; frugal: from a leader to its parent. Bounds how soon a new way is noticed."""
     epp_ms: Milliseconds = 200.0
-    """Literal: between two parent pointers inside the cluster. Frugal sends them with each INFO."""
+    """Literal: time between two parent pointers inside the cluster. Frugal sends them with each INFO."""
     gfc_ms: Milliseconds = 200.0
-    """Literal: between two rounds of gap filling with neighbours in the tree inside the cluster. Frugal asks when it sees a gap."""
+    """Literal: time between two rounds of gap filling with neighbours in the tree inside the cluster. Frugal asks at once."""
     gfn_ms: Milliseconds = 1000.0
-    """Literal: between two rounds of gap filling with neighbours in the tree in other clusters."""
+    """Literal: time between two rounds of gap filling with neighbours in the tree in other clusters."""
     gfx_ms: Milliseconds = 2000.0
-    """Between two rounds of gap filling with everybody else in other clusters (section 4.4); frugal: with one host in turn."""
+    """Time between two rounds of gap filling with all other hosts in other clusters (section 4.4); frugal: with one host in turn."""
     resend_ms: Milliseconds = 400.0
-    """How long a message is not sent to the same host again: longer than a message and the INFO that tells of it take."""
+    """Time before a message is sent to the same host again: longer than the message and the INFO that confirms it take."""
 
     def __post_init__(self) -> None:
         heard_ms = self.eic_ms * (2 if self.mode == "frugal" else 1)

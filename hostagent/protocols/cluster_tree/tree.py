@@ -19,7 +19,7 @@ class Tree:
         self.source = source
         self.info = info
         self.map: dict[str, SequenceSet] = {}
-        """What each host is known to have. A host that was never heard of is known to have nothing."""
+        """The messages that each host is known to have; none for a host that was never heard of."""
         self.lead: dict[str, int] = {}
         """How far each host was ahead of this one when its INFO arrived."""
         self.parent = ""
@@ -30,13 +30,13 @@ class Tree:
         self.everywhere = 0
         """Every host has all messages up to this one."""
         self.silent: dict[str, None] = {}
-        """Who did not answer when asked to be the parent."""
+        """The hosts that did not answer when asked to be the parent."""
         self.unanswered = 0
         self.asked_s: dict[str, float] = {}
         self._numbers = numbers_of(hosts)
 
     def order(self, host: str) -> int:
-        """The static order, with the source last, so that hosts of its cluster that are level with it attach to it."""
+        """The static order with the source last, so that hosts of the source's cluster that are level with the source attach to it."""
         return len(self._numbers) if host == self.source else self._numbers[host]
 
     def known(self, host: str) -> SequenceSet:
