@@ -80,6 +80,18 @@ def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
     )
 
 
+def test_a_machine_that_is_too_slow_is_named(run):
+    """Packets that switches are too slow to take are accounted for, so the books balance, and still are not the network's doing."""
+    slow = (LinkDrops("s1", "h1", 0, 0, overrun=3),)
+    counted = RunInput(run.directory, msgspec.structs.replace(run.run, link_drops=slow), run.network, run.counters, ())
+    reports = [CaptureReport(capture.file, capture.captured) for capture in run.run.captures]
+    books = balance(counted, COSTS, (msgspec.structs.replace(FINE, packets=100), LOST), reports)
+    assert books.balanced
+    (sentence,) = reservations_about(books)
+    assert sentence.startswith("3 of 103 packets were lost because the switches did not take them in time")
+    assert reservations_about(msgspec.structs.replace(books, packets=1000)) == ()
+
+
 def test_what_other_programs_send_to_a_port_without_a_listener_opens_no_books(run):
     """A traceroute typed in a live network goes to such ports, and the kernel counts for the whole host."""
     assert differences(run, counters=run.counters | {"h2": {"received": 1, "unreachable": 3}}) == ()
