@@ -1,4 +1,4 @@
-"""What this machine can do: everything a run needs, looked at before anything is made, each missing piece with its remedy."""
+"""Examines this machine: everything that a run needs, before anything is made, with a remedy for each missing piece."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ VM_MODULES = Path("/usr/lib/uml/modules")
 _SPACE_NEEDED_MB = 500
 _UNSEEN = "cannot look without root"
 _NETEM_REMEDY = (
-    "for links with delay, duplicates or overtaking use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
+    "for links with delay, duplicates or reordering use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
 )
 _SETUP_REMEDY = "run ./setup.sh as root, or in virtual time with --on simulator"
 _VM_REMEDY = "run ./setup.sh, which installs user-mode-linux where the distribution has it"
@@ -22,7 +22,7 @@ _VM_REMEDY = "run ./setup.sh, which installs user-mode-linux where the distribut
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `remedy` is empty when all is well; `needed` says whether a run can do without."""
+    """One thing that was examined. `remedy` is empty if nothing is missing; `needed` says whether a run requires it."""
 
     what: str
     state: str
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found, and what follows from it."""
+    """The findings about this machine, and what it can do."""
 
     findings: tuple[Finding, ...]
     kernel_datapath: bool
@@ -40,17 +40,17 @@ class Machine:
 
     @property
     def missing(self) -> tuple[Finding, ...]:
-        """What a run cannot do without, and is not there."""
+        """The findings that keep a run from starting."""
         return tuple(finding for finding in self.findings if finding.needed and finding.remedy)
 
     @property
     def datapath(self) -> str:
-        """How packets are switched here."""
+        """How packets are switched on this machine."""
         return "kernel" if self.kernel_datapath else "userspace"
 
     @property
     def shaping(self) -> str:
-        """How links are shaped here."""
+        """How links are shaped on this machine."""
         return "tbf, netem, bpf loss" if self.netem else "tbf, bpf loss (no netem: no delay, no duplicates)"
 
 
@@ -60,7 +60,7 @@ def is_root() -> bool:
 
 
 def examine(output: Path) -> Machine:
-    """Look at everything; `output` is where results would go."""
+    """Examine everything; `output` is the directory for results."""
     root = is_root()
     kernel_datapath = root and _has_kernel_datapath()
     netem = root and _has_qdisc("netem delay 1ms")
@@ -99,14 +99,14 @@ def _vm(*, wanted: bool) -> Finding:
 
 
 def require(output: Path) -> Machine:
-    """The machine, if a run on Mininet can start on it; else one sentence for everything that is missing."""
+    """The machine, if a run on Mininet can start on it; else an error that names everything that is missing."""
     machine = examine(output)
     _refuse(machine.missing)
     return machine
 
 
 def require_disk(output: Path) -> None:
-    """Stop with a sentence if results cannot be written there, which is all that a run in virtual time needs of a machine."""
+    """Raise an error if results cannot be written there. A run in virtual time needs nothing else of a machine."""
     found = _disk(output)
     _refuse((found,) if found.remedy else ())
 
@@ -132,7 +132,7 @@ def _command(name: str, package: str) -> Finding:
 
 
 def _module(name: str) -> Finding:
-    """A package of Python that is looked for and not imported, as that would take long."""
+    """Whether a package of Python is installed. It is not imported, as that would take long."""
     there = find_spec(name) is not None
     return Finding(f"Python's {name}", "installed" if there else "not installed", "" if there else _SETUP_REMEDY)
 
@@ -154,7 +154,7 @@ def _open_vswitch() -> Finding:
 
 
 def _has_kernel_datapath() -> bool:
-    """Whether the kernel can switch packets for Open vSwitch: its module is there, or can be loaded."""
+    """Whether the kernel has the module of Open vSwitch, or can load it."""
     if Path("/sys/module/openvswitch").exists():
         return True
     loaded = subprocess.run(["modprobe", "openvswitch"], capture_output=True, check=False) if shutil.which("modprobe") else None
@@ -162,7 +162,7 @@ def _has_kernel_datapath() -> bool:
 
 
 def _has_qdisc(qdisc: str) -> bool:
-    """Try it on the loopback interface of a network namespace that exists only for this question."""
+    """Whether the kernel has a queueing discipline: try it in a temporary network namespace."""
     trial = subprocess.run(
         ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", *qdisc.split()], capture_output=True, check=False
     )
@@ -177,7 +177,7 @@ def _java() -> Finding:
 def _disk(output: Path) -> Finding:
     existing = next(parent for parent in (output.absolute(), *output.absolute().parents) if parent.exists())
     if not os.access(existing, os.W_OK) or not existing.is_dir():
-        return Finding("results", f"{existing} is not a directory that can be written", "choose another one with --out")
+        return Finding("results", f"{existing} is not a writable directory", "choose another one with --out")
     free_mb = shutil.disk_usage(existing).free >> 20
     state = f"{free_mb} MB free in {existing}"
     return Finding("results", state, "" if free_mb > _SPACE_NEEDED_MB else "free some space, or choose another place with --out")

@@ -1,4 +1,4 @@
-"""A network on this machine: made in batches, shaped, controlled, proved ready, and unmade again whatever happens."""
+"""Makes a network on this machine in batches, shapes its links, starts its controller, and checks that all hosts reach each other."""
 
 import array
 import fcntl
@@ -27,7 +27,7 @@ from testbed.terminal import Progress
 from topologies import files
 from topologies.network import Network
 
-# Switches connect and flows arrive within seconds; a machine that needs longer than this is not going to make it.
+# Switches connect and get their flows within seconds, so after this time something is broken.
 PATIENCE_S = 120.0
 
 
@@ -48,7 +48,7 @@ class Emulation:
 
 @contextmanager
 def emulate(network: Network, machine: Machine, private: Path, log: Path, progress: Progress) -> Iterator[Emulation]:
-    """Bring a network up for as long as the body runs. `private` is the run's directory from `record.claim`, which unmakes it."""
+    """Bring a network up for as long as the body runs. `private` is the directory from `record.claim`, which removes the network."""
     refuse_impossible(network, machine)
     plan = Plan(network, private.name, machine.kernel_datapath)
     record.write(private, plan)
@@ -57,10 +57,10 @@ def emulate(network: Network, machine: Machine, private: Path, log: Path, progre
     progress(f"making {len(network.hosts)} hosts, {len(network.switches)} switches and {len(network.links)} links")
     with Controller(private / "network.json", log, vswitch.run_directory() / plan.controller_socket) as controller:
         make_hosts_and_links(plan)
-        # The controller has had that long to start.
+        # Meanwhile the controller was starting.
         progress("making the switches")
         if plan.kernel_datapath:
-            vswitch.wait_until_it_counts()
+            vswitch.wait_after_boot()
         controller.wait_until_it_listens()
         make_switches(plan)
         progress("shaping the links and reading them back")
@@ -79,50 +79,50 @@ def refuse_impossible(network: Network, machine: Machine) -> None:
     if delayed and not machine.netem:
         raise CannotRun(
             f"this kernel has no netem, so it cannot delay or duplicate packets on {len(delayed)} links ({delayed[0]} first): "
-            "run it in a virtual machine with ./castbed vm run, in virtual time with --on simulator, or without"
+            "run in a virtual machine with ./castbed vm run, in virtual time with --on simulator, or without delay and duplicates"
         )
     long = shaping.needs_kernel_datapath(network)
     if long and not machine.kernel_datapath:
         raise CannotRun(
             f"the queue of {long[0]} is too long for switches in userspace: ask for at most {shaping.MOST_QUEUED_IN_USERSPACE} packets, "
-            "run it in a virtual machine with ./castbed vm run, or in virtual time with --on simulator"
+            "run in a virtual machine with ./castbed vm run, or in virtual time with --on simulator"
         )
-    unruly = shaping.needs_simulator(network)
-    if unruly:
-        raise CannotRun(f"bursts of loss on {unruly[0]}: the kernel does not count them apart, so run it with --on simulator")
+    bursty = shaping.needs_simulator(network)
+    if bursty:
+        raise CannotRun(f"the kernel does not count bursts of loss, as on {bursty[0]}, separately: run with --on simulator")
 
 
 def make_hosts_and_links(plan: Plan) -> None:
     """Make every namespace and link, and configure the hosts."""
     ipv6 = Path("/proc/sys/net/ipv6").exists()
-    shell.ip(list(plan.links_order(ipv6=ipv6)))
+    shell.ip(list(plan.link_commands(ipv6=ipv6)))
     for host in plan.network.hosts:
-        shell.ip(list(plan.host_order(host, ipv6=ipv6)), plan.namespace(host))
+        shell.ip(list(plan.host_commands(host, ipv6=ipv6)), plan.namespace(host))
         if not plan.kernel_datapath:
             with inside(plan.namespace_path(host)):
                 _checksums_in_software(f"{host}-eth0")
 
 
 def make_switches(plan: Plan) -> None:
-    """Make every switch on the links that are there."""
-    switches = [word for switch in plan.network.switches for word in plan.bridge_order(switch)]
-    # Wait for it: Open vSwitch clears the queueing disciplines of a port when it takes it over.
+    """Make every switch. The links must exist already."""
+    switches = [word for switch in plan.network.switches for word in plan.bridge_command(switch)]
+    # Wait until the switches are made: Open vSwitch clears the queueing disciplines of a port that is added.
     vswitch.control(switches, PATIENCE_S)
 
 
 def _checksums_in_software(interface: str) -> None:
-    """Have the host compute checksums itself: the userspace datapath forwards packets as they are, and nobody fills them in later."""
+    """Turn off checksum offloading: the userspace datapath forwards packets as they are, so no device would fill in the checksum."""
     siocethtool, set_tx_checksum, get_tx_checksum = 0x8946, 0x17, 0x16
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in (set_tx_checksum, get_tx_checksum):
             value = array.array("I", [command, 0])
             fcntl.ioctl(any_socket, siocethtool, struct.pack("16sP", interface.encode(), value.buffer_info()[0]))
         if value[1] != 0:
-            raise CannotRun(f"cannot turn off checksum offloading on {interface}, and without that no UDP packet would arrive")
+            raise CannotRun(f"checksum offloading on {interface} cannot be turned off, and with it no UDP packet would arrive")
 
 
 class Controller:
-    """The controller as a process of its own, known by its log. It may be stopped and started again at the same address."""
+    """The process of the controller, observed through its log. It can be stopped and started again at the same address."""
 
     def __init__(self, network: Path, log: Path, socket_path: Path) -> None:
         self._network = network
@@ -130,13 +130,13 @@ class Controller:
         self._socket = socket_path
         self._errors = log.with_suffix(".stderr")
         self.deaths: list[str] = []
-        """What there is to say of every time that it ended and nobody had stopped it."""
+        """A sentence for each time that the controller ended without having been stopped."""
         self._ended = False
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="castbed-controller")
         self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        # By a thread that stays: one that does what another terminal asks for ends with its answer.
+        # In a thread that lasts, since the process dies with the thread that starts it; a thread that serves a request ends early.
         return self._starter.submit(self._open).result()
 
     def _open(self) -> "subprocess.Popen[bytes]":
@@ -153,14 +153,14 @@ class Controller:
             )
 
     def stop(self) -> None:
-        """Kill it."""
+        """Kill the controller."""
         self.notice()
         self._ended = True
         self._process.kill()
         self._process.wait()
 
     def start(self) -> None:
-        """Start it again, where the switches look for it."""
+        """Start the controller again at the same address, if it has ended."""
         self.notice()
         if self._ended:
             self._process = self._start()
@@ -187,36 +187,36 @@ class Controller:
 
     @property
     def process_number(self) -> int:
-        """The number of its process."""
+        """The process identifier of the controller."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Whether the controller runs."""
         return self._process.poll() is None
 
     def notice(self) -> None:
-        """See whether it has died."""
+        """Add a sentence to `deaths` if the controller has died."""
         if not self._ended and self._process.poll() is not None:
             self._ended = True
             said = self._errors.read_text().strip().splitlines() or ["nothing"]
-            self.deaths.append(f"the controller died with status {self._process.returncode}; it said: {said[-1]}")
+            self.deaths.append(f"the controller died with status {self._process.returncode}; its last line was: {said[-1]}")
 
     def events(self) -> list[dict[str, Any]]:
-        """Everything it has logged so far."""
+        """All events that the controller has logged so far."""
         if not self._log.exists():
             return []
         text = self._log.read_bytes()
         return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
     def wait_for(self, question: Callable[[list[dict[str, Any]]], Any]) -> Any:
-        """Ask its log until the answer is not None."""
+        """Wait until `question` has an answer other than None for the logged events, and return the answer."""
         deadline = time.monotonic() + PATIENCE_S
         while (answer := question(self.events())) is None:
             self.notice()
             if self.deaths:
                 raise CannotRun(self.deaths[-1])
             if time.monotonic() > deadline:
-                raise CannotRun(f"the switches and the controller did not find each other in {PATIENCE_S:.0f} s; see {self._log}")
+                raise CannotRun(f"the switches did not all connect to the controller in {PATIENCE_S:.0f} s; see {self._log}")
             time.sleep(0.02)
         return answer

@@ -1,8 +1,8 @@
 """Mininet's hosts, switches and links on kernel objects that already exist.
 
-Mininet makes everything itself, one shell command at a time. Castbed makes everything in batches and then hands Mininet objects that stand
-for it, so that its API and its command line work as people know them. A node's shell, which costs Mininet most of its start-up, is
-started when it is first used.
+Mininet would make every kernel object with a shell command. Castbed makes them in batches and then creates Mininet's objects for them, so
+that Mininet's API and command line work as usual. The shells of nodes take most of Mininet's start-up time, so a shell is started when it
+is first used.
 """
 
 import subprocess
@@ -19,17 +19,17 @@ from testbed.network.shell import WITH_US
 
 
 class _LazyShell:
-    """Starts a Mininet node's shell when something first asks for it."""
+    """Starts the shell of a Mininet node when it is first used."""
 
     _entry: tuple[str, ...] = ()
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 - Mininet's name
-        """Put the start off."""
+        """Only remember the options; the shell starts when it is first used."""
         self._mnopts = mnopts
         self._started = False
 
     def _popen(self, cmd: list[str], **params: Any) -> "subprocess.Popen[bytes]":
-        """Start the shell in the node's namespace, to die with us."""
+        """Start the shell in the node's namespace; it is killed when this process dies."""
         return subprocess.Popen([*WITH_US, *self._entry, *cmd], **params)
 
     def __getattribute__(self, name: str) -> Any:
@@ -47,7 +47,7 @@ class LiveHost(_LazyShell, Host):  # type: ignore[misc] # Mininet has no types
 
     def __init__(self, name: str, namespace: Path, **params: Any) -> None:
         self._entry = ("nsenter", f"--net={namespace}")
-        # "Not in a namespace" keeps Mininet from making another one.
+        # With `inNamespace=False`, Mininet does not make another namespace.
         super().__init__(name, inNamespace=False, **params)
 
     def terminate(self) -> None:
@@ -56,13 +56,13 @@ class LiveHost(_LazyShell, Host):  # type: ignore[misc] # Mininet has no types
 
 
 class LiveSwitch(_LazyShell, OVSSwitch):  # type: ignore[misc] # Mininet has no types
-    """A switch whose bridge exists. The bridge is called otherwise than the node, so that runs do not collide."""
+    """A switch whose bridge exists. The names of bridge and node differ, so that two runs can have a node of the same name."""
 
     controlIntf = None  # noqa: N815 - Mininet's name
 
     def __init__(self, name: str, plan: Plan) -> None:
         self._plan = plan
-        # Mininet gives a switch outside a namespace a loopback interface, and starts its shell to configure it.
+        # Mininet gives a switch outside a namespace a loopback interface, and starts the node's shell to configure that.
         super().__init__(name, inNamespace=True, dpid=f"{plan.network.datapaths[name]:016x}")
         self.inNamespace = False
 
@@ -72,10 +72,10 @@ class LiveSwitch(_LazyShell, OVSSwitch):  # type: ignore[misc] # Mininet has no 
 
     def start(self, controllers: Any) -> None:  # noqa: ARG002 - a switch of ours has one controller, ours
         """Make the bridge again after `stop`."""
-        vswitch.control(["--may-exist", *self._plan.bridge_order(self.name)[1:]])
+        vswitch.control(["--may-exist", *self._plan.bridge_command(self.name)[1:]])
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
-        """Delete the bridge, and nothing that merely has the name of the node."""
+        """Delete the bridge of this run, and no other bridge that has the name of the node."""
         vswitch.control(["--if-exists", "del-br", self._plan.bridge(self.name)])
         if deleteIntfs:
             self.deleteIntfs()
@@ -108,8 +108,8 @@ class LiveLink(Link):  # type: ignore[misc] # Mininet has no types
 
 
 def as_mininet(plan: Plan) -> Mininet:
-    """The network of a plan, already made, as a Mininet network."""
-    # Mininet's own start would raise system-wide limits; nothing here needs that.
+    """A Mininet network for a plan whose kernel objects exist."""
+    # Mininet's own initialisation would raise system-wide limits, which Castbed does not need.
     Mininet.inited = True
     net = Mininet(controller=None, build=False)
     network = plan.network

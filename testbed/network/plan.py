@@ -1,7 +1,7 @@
-"""What a network becomes on this machine: the names of its kernel objects, and the orders that make and unmake them.
+"""The plan of a network on this machine: the names of its kernel objects, and the commands that make them.
 
-Everything here is decided before anything is made, from the network and a short tag that no other run on the machine has. So the names can
-be written to disk first, and whatever happens later, clean-up knows what to look for.
+The plan depends only on the network and on a short tag that no other run on the machine has. So all names are written to disk before
+anything is made, and clean-up knows what to look for, whatever happens later.
 
     host h3, network namespace     TAG-h3          with the interface h3-eth0 inside
     switch number 2, bridge        TAG-s2
@@ -21,7 +21,7 @@ PREFIX_LENGTH = 8
 
 @dataclass(frozen=True)
 class End:
-    """One end of a link: an interface, in the root namespace if `namespace` is empty, and the node it belongs to."""
+    """One end of a link: its interface, the node that the interface belongs to, and its namespace (empty for the root namespace)."""
 
     node: str
     interface: str
@@ -41,7 +41,7 @@ class Plan:
         return f"{self.tag}-{host}"
 
     def namespace_path(self, host: str) -> Path:
-        """The file by which a host's network namespace is entered."""
+        """The file of a host's network namespace."""
         return Path("/run/netns") / self.namespace(host)
 
     def bridge(self, switch: str) -> str:
@@ -54,7 +54,7 @@ class Plan:
         return f"{self.tag}-controller"
 
     def end(self, node: str, neighbour: str) -> End:
-        """The end of the link between two nodes that is at `node`."""
+        """The end at `node` of the link between two nodes."""
         if self.network.is_host(node):
             return End(node, f"{node}-eth0", self.namespace(node))
         return End(node, f"{self.bridge(node)}e{self.network.ports[node][neighbour]}")
@@ -75,13 +75,13 @@ class Plan:
 
     @property
     def interfaces(self) -> tuple[str, ...]:
-        """Every interface of the run in the root namespace, each pair named by one of its ends."""
+        """One interface in the root namespace for each link; removing it removes the other end too."""
         return tuple(
             end.interface for link in self.network.links for end in [next(end for end in self.ends(link) if not end.namespace)]
         )
 
-    def links_order(self, *, ipv6: bool) -> Iterator[str]:
-        """Orders for `ip` that make all namespaces and all links. Hosts speak IPv4 only, so the books hold no chatter."""
+    def link_commands(self, *, ipv6: bool) -> Iterator[str]:
+        """Commands for `ip` that make all namespaces and all links. Without IPv6 addresses, no IPv6 packets get into the captures."""
         for namespace in self.namespaces:
             yield f"netns add {namespace}"
         for link in self.network.links:
@@ -94,8 +94,8 @@ class Plan:
                         yield f"link set {end.interface} addrgenmode none"
                     yield f"link set {end.interface} up"
 
-    def host_order(self, host: str, *, ipv6: bool) -> Iterator[str]:
-        """Orders for `ip` inside a host's namespace: its address, and where all the others are, so that nobody has to ask."""
+    def host_commands(self, host: str, *, ipv6: bool) -> Iterator[str]:
+        """Commands for `ip` in a host's namespace: its address, and the Ethernet addresses of all other hosts, so that no ARP is needed."""
         interface = f"{host}-eth0"
         yield "link set lo up"
         if ipv6:
@@ -106,16 +106,16 @@ class Plan:
             if peer != host:
                 yield f"neighbour add {address} lladdr {self.network.macs[peer]} dev {interface} nud permanent"
 
-    def bridge_order(self, switch: str) -> list[str]:
-        """Arguments for `ovs-vsctl` that make a switch with every port; those of several switches may be joined into one transaction."""
+    def bridge_command(self, switch: str) -> list[str]:
+        """Arguments for `ovs-vsctl` that make a switch with all its ports; several switches can be made in one transaction."""
         bridge = self.bridge(switch)
         kind = "system" if self.kernel_datapath else "netdev"
-        order = ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", "protocols=OpenFlow13"]
-        order += ["fail_mode=secure", f"other_config:datapath-id={self.network.datapaths[switch]:016x}"]
-        order += ["--", "set-controller", bridge, f"unix:{self.controller_socket}"]
-        # The controller may be stopped and started again: try again within a second.
-        order += ["--", "set", "controller", bridge, "max_backoff=1000"]
+        command = ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", "protocols=OpenFlow13"]
+        command += ["fail_mode=secure", f"other_config:datapath-id={self.network.datapaths[switch]:016x}"]
+        command += ["--", "set-controller", bridge, f"unix:{self.controller_socket}"]
+        # The controller may be stopped and started again; the switch tries to connect once a second.
+        command += ["--", "set", "controller", bridge, "max_backoff=1000"]
         for neighbour, port in self.network.ports[switch].items():
             interface = self.end(switch, neighbour).interface
-            order += ["--", "add-port", bridge, interface, "--", "set", "interface", interface, f"ofport_request={port}"]
-        return order
+            command += ["--", "add-port", bridge, interface, "--", "set", "interface", interface, f"ofport_request={port}"]
+        return command

@@ -1,7 +1,7 @@
-"""Is the network ready? Every host sends to every other, and the cost bit of what arrives is compared with the path.
+"""Checks that the network is ready: every host sends a probe to every other, and the cost bit on arrival is compared with the path.
 
-The probes are datagrams on a port of their own, from sockets that this process opens inside every host's namespace: no process is started,
-and captures of the agents' port do not see them. A probe that does not arrive is repeated, since links may lose packets by design.
+Probes are datagrams to a port of their own, so captures of the agents' port do not hold them. This process sends them, from a socket in
+each host's namespace, so no process is started. A probe that does not arrive is repeated, since links may lose packets by design.
 """
 
 import selectors
@@ -18,15 +18,15 @@ from testbed.network.plan import Plan
 from topologies.paths import path
 
 PORT = 47001
-# Above this many hosts each host probes as many others, evenly spread, as all pairs would take time as the square of the hosts.
+# In a larger network each host probes at most so many others, evenly spread: the time for all pairs grows with the square of the hosts.
 MOST_PROBED = 64
-# Sent before what arrived is looked at: little enough for the queue of a slow link.
+# The probes that are sent before arrivals are read: few enough for the queue of a slow link.
 _AT_ONCE = 200
 _ROUND_S = 0.2
 
 
 def reach_everybody(plan: Plan, patience_s: float = 30.0) -> int:
-    """Wait until all probed pairs reach each other with the right cost bit; how many pairs were probed."""
+    """Wait until all probed pairs reach each other with the right cost bit. Returns the number of pairs."""
     with _sockets(plan) as sockets, selectors.DefaultSelector() as selector:
         for host, probe in sockets.items():
             selector.register(probe, selectors.EVENT_READ, host)
@@ -44,7 +44,7 @@ def reach_everybody(plan: Plan, patience_s: float = 30.0) -> int:
 
 
 def pairs(hosts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The pairs to probe, receivers changing fastest so that no link gets a burst."""
+    """The pairs of sender and receiver to probe. Both change with each pair, so that no link gets a burst."""
     others = len(hosts) - 1
     step = max(1, -(-others // MOST_PROBED))
     for distance in range(1, others + 1, step):
@@ -55,7 +55,7 @@ def pairs(hosts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def _round(
     plan: Plan, sockets: dict[str, socket.socket], selector: selectors.BaseSelector, missing: dict[tuple[str, str], None]
 ) -> None:
-    """Send a probe for every missing pair, and cross off what arrives."""
+    """Send a probe for every missing pair, and remove the pairs whose probes arrive."""
     for number, (sender, receiver) in enumerate(list(missing), start=1):
         sockets[sender].sendto(sender.encode(), (plan.network.addresses[receiver], PORT))
         if number % _AT_ONCE == 0:
@@ -67,7 +67,7 @@ def _round(
 
 
 def _receive(plan: Plan, selector: selectors.BaseSelector, missing: dict[tuple[str, str], None], wait_s: float) -> bool:
-    """Cross off every pair whose probe has arrived; whether any had."""
+    """Remove every missing pair whose probe has arrived. Returns whether any probe had."""
     ready = selector.select(wait_s)
     for key, _ in ready:
         for sender, expensive in _drain(key.fileobj):
@@ -77,6 +77,7 @@ def _receive(plan: Plan, selector: selectors.BaseSelector, missing: dict[tuple[s
 
 
 def _drain(probe: Any) -> Iterator[tuple[str, bool]]:
+    """The sender and the cost bit of each probe that waits in a socket."""
     while True:
         try:
             sender, ancillary, _, _ = probe.recvmsg(64, socket.CMSG_SPACE(1))
@@ -86,6 +87,7 @@ def _drain(probe: Any) -> Iterator[tuple[str, bool]]:
 
 
 def _compare(plan: Plan, sender: str, receiver: str, *, expensive: bool) -> None:
+    """Raise an error if the cost bit of a probe does not agree with its path."""
     crossed = [link.name for link in path(plan.network, sender, receiver) if link.expensive]
     if expensive != bool(crossed):
         raise CannotRun(
@@ -96,6 +98,7 @@ def _compare(plan: Plan, sender: str, receiver: str, *, expensive: bool) -> None
 
 @contextmanager
 def _sockets(plan: Plan) -> Iterator[dict[str, socket.socket]]:
+    """A socket in each host's namespace."""
     with ExitStack() as stack:
         sockets = {}
         for host in plan.network.hosts:

@@ -1,7 +1,7 @@
-"""What runs on this machine, on disk: written before anything is made, so that clean-up after any death knows what was made.
+"""Records of the runs on this machine. A record is written before anything is made, so that clean-up knows what a dead run has made.
 
-Each run owns a directory under /run/castbed, named by its tag, and holds a lock in it for as long as it lives. A directory whose lock
-can be taken belongs to a run that died. Clean-up touches exactly what such a record names, and nothing else on the machine.
+Each run has a directory under /run/castbed, named after the run's tag, and holds a lock in it for as long as it lives. A directory whose
+lock is free belongs to a run that died. Clean-up removes exactly what the records of dead runs name, and nothing else on the machine.
 """
 
 import fcntl
@@ -32,15 +32,15 @@ class Record(msgspec.Struct, frozen=True):
     bridges: tuple[str, ...] = ()
     interfaces: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
-    """In the run directory of Open vSwitch."""
+    """Names of sockets in the run directory of Open vSwitch."""
 
 
 @contextmanager
 def claim() -> Iterator[Path]:
     """A directory for a new run, locked for as long as the body runs; its name is the run's tag.
 
-    When the body ends, however it ends, everything that the record names is unmade, and then the directory goes. After a kill it stays,
-    and `clean` finds it.
+    When the body ends, for whatever reason, everything that the record names is removed, and then the directory. If this process is killed,
+    the directory stays and `clean` finds it.
     """
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory, lock = _locked_directory()
@@ -55,7 +55,7 @@ def claim() -> Iterator[Path]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let the body finish, whatever a user or the system asks meanwhile; then do what was asked."""
+    """Hold back signals that would interrupt the body, and raise them when it has finished."""
     asked: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     held = {number: signal.signal(number, lambda got, _: asked.append(got)) for number in numbers}
@@ -69,16 +69,16 @@ def uninterrupted() -> Iterator[None]:
 
 
 def write(directory: Path, plan: Plan) -> None:
-    """Say what is about to be made."""
+    """Write the record of a run, before anything is made."""
     record = Record(plan.namespaces, plan.bridges, plan.interfaces, (plan.controller_socket,))
     (directory / "record.json").write_bytes(msgspec.json.encode(record))
 
 
 def clean() -> list[str]:
-    """Unmake what dead runs left behind; the tags of those runs."""
+    """Remove what dead runs left behind. Returns the tags of these runs."""
     cleaned = []
     for directory in sorted(STATE.iterdir()) if STATE.exists() else ():
-        # One that has no lock is just being made, or has just been unmade.
+        # A directory without a lock is just being made, or has just been removed.
         with suppress(FileNotFoundError), (directory / "lock").open("r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,7 @@ def clean() -> list[str]:
 
 
 def is_alive(directory: Path) -> bool:
-    """Whether the run that owns a directory lives."""
+    """Whether the run with this directory is alive."""
     with suppress(FileNotFoundError), (directory / "lock").open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ def is_alive(directory: Path) -> bool:
 
 
 def unmake(record: Record) -> None:
-    """Remove every object that the record names and that exists, and the processes inside its namespaces."""
+    """Remove every object of a record that exists, and kill the processes inside its namespaces."""
     namespaces = [name for name in record.namespaces if Path("/run/netns", name).exists()]
     _kill_inside(namespaces)
     if record.bridges:
@@ -115,7 +115,7 @@ def unmake(record: Record) -> None:
 
 
 def _locked_directory() -> tuple[Path, IO[str]]:
-    """A new directory and its lock. Until the lock is held, `clean` takes the directory for that of a dead run: then another is made."""
+    """A new directory and its lock. If `clean` removes the directory before the lock is held, another one is made."""
     while True:
         directory = _new_directory()
         lock = (directory / "lock").open("w")
@@ -126,7 +126,7 @@ def _locked_directory() -> tuple[Path, IO[str]]:
 
 
 def _is_in(directory: Path, lock: IO[str]) -> bool:
-    """Whether a lock that was opened is still the one in its directory, which may have been removed before the lock was held."""
+    """Whether an open lock is still the file in the directory, which may have been removed before the lock was held."""
     try:
         return os.path.samestat((directory / "lock").stat(), os.fstat(lock.fileno()))
     except FileNotFoundError:
@@ -134,6 +134,7 @@ def _is_in(directory: Path, lock: IO[str]) -> bool:
 
 
 def _new_directory() -> Path:
+    """A new directory with a tag that neither a run nor an interface of the machine has."""
     while True:
         tag = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_TAG_LENGTH))
         if any(Path("/sys/class/net").glob(f"{tag}-*")):
@@ -148,7 +149,7 @@ def _new_directory() -> Path:
 
 
 def _read(directory: Path) -> Record:
-    """The record of a run; a run that died before it wrote one made nothing."""
+    """The record of a run. A run without a record died before it made anything."""
     try:
         return msgspec.json.decode((directory / "record.json").read_bytes(), type=Record)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -156,14 +157,14 @@ def _read(directory: Path) -> Record:
 
 
 def _delete_links(names: tuple[str, ...]) -> None:
-    """Delete the links that are there, all at once: one by one, the kernel waits tens of milliseconds for each."""
+    """Delete the links that exist, all at once: for single links the kernel needs tens of milliseconds each."""
     while interfaces := [name for name in names if Path("/sys/class/net", name).exists()]:
-        # Drawn so that no other interface of the machine is in the same group.
+        # A random number, so that no other interface of the machine is in the same group.
         group = 1 << 30 | secrets.randbits(30)
         try:
             shell.ip([*(f"link set {name} group {group}" for name in interfaces), f"link delete group {group}"])
         except CannotRun:
-            # One may have gone meanwhile, with the namespace of its other end; anything else is a failure.
+            # A link may have disappeared meanwhile with the namespace of its other end; anything else is a failure.
             if all(Path("/sys/class/net", name).exists() for name in interfaces):
                 raise
 
@@ -172,13 +173,13 @@ def _kill_inside(namespaces: list[str]) -> None:
     """Kill every process in these network namespaces."""
     inside = {_identity(Path("/run/netns", name)) for name in namespaces}
     for process in Path("/proc").glob("[0-9]*"):
-        # A process may have just ended; and in a container, root may not look at every process, but at all that a run can start.
+        # A process may have just ended. In a container, root cannot inspect every process, but can inspect all that a run starts.
         with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if _identity(process / "ns/net") in inside:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    """What tells a namespace from every other, by any file that leads to it."""
+    """The identity of the namespace that a file leads to: equal for the same namespace, whatever the file."""
     status = file.stat()
     return status.st_dev, status.st_ino

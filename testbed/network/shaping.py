@@ -1,25 +1,26 @@
-"""Bandwidth, delay, jitter, loss, duplicates, overtaking and queues on links: what to ask of the kernel, and whether it did it.
+"""Shapes links: sets bandwidth, delay, jitter, loss, duplicates, reordering and queues in the kernel, and reads every parameter back.
 
 Each direction of a link is shaped where it leaves a node, by a chain: loss, bandwidth, delay, queue. Every link between switches has the
-whole chain from the start, apart from delay, so that a fault changes numbers in the chain and takes nothing away: a queueing discipline
-that is removed throws away what waits in it, one that is put in place drops what passes meanwhile, and nobody counts either. Where a fault
-brings delay or ends it, the part of the chain below the bucket is exchanged, and the kernel counts what waited there as dropped.
+whole chain, except delay, from the start. So a fault only changes numbers in the chain. Removing a queueing discipline would discard the
+packets that wait in it, adding one would drop packets that pass meanwhile, and the kernel counts neither. Where a fault adds or removes
+delay, the part of the chain below the token bucket is replaced, and the kernel counts the packets that waited there as dropped.
 
-* Loss is a filter in front of everything else: four instructions that compare a random number with a threshold. It needs no netem, and
-  what goes into it and does not come out was lost, so that lost packets and packets that found the queue full are told apart.
-* Bandwidth is a token bucket, which takes packets from what stands below it. A link of any bandwidth has a bucket that never empties.
-* Delay, jitter, duplicates and overtaking are netem's, if the kernel has it. It holds what is on its way and drops nothing. A duplicate
-  takes up bandwidth as any packet. Netem does not count them, so a second filter, behind the loss, counts what comes to it.
-* The queue is last: packets that are not delayed any longer and for which the bucket has no tokens. For a constant delay it makes no
-  difference whether they wait before or after it.
+* Loss is a filter in front of everything else: four instructions that compare a random number with a threshold. It needs no netem. A
+  packet that enters the filter and does not leave it was lost, so losses are counted apart from packets that found the queue full.
+* Bandwidth is a token bucket, which takes packets from the disciplines below it. A link without a limit has a bucket that never empties.
+* Delay, jitter, duplicates and reordering need netem in the kernel. Netem holds the packets on their way and drops none. A duplicate uses
+  bandwidth like any packet. Netem does not count duplicates, so a second filter, after the loss, counts the packets that reach netem.
+* The queue is last. It holds packets whose delay is over and for which the bucket has no tokens. For a constant delay it makes no
+  difference whether packets wait before or after the delay.
 
-In virtual time `simulator.pipe` does the same, except that a packet that overtakes leaves out the delay only; with netem also the queue.
+In virtual time `simulator.pipe` does the same, with one difference: a reordered packet skips only the delay there, and with netem the
+queue too.
 
-Neither may tell the sender. Open vSwitch in userspace sends packets in batches, and when the kernel reports one as dropped, it sends that
-one again or throws the rest of the batch away: asked for 5 %, the network would lose something else, and packets would vanish that nobody
-counted. So the filter takes a packet as if it were delivered, and a full queue lets its oldest packet go and takes the new one.
+The sender must not learn of a drop. Open vSwitch in userspace sends packets in batches. If the kernel reports a packet as dropped, Open
+vSwitch sends it again or discards the rest of the batch: the loss would not be as asked for, and packets would vanish uncounted. So the
+loss filter returns "stolen", which the sender sees as sent, and a full queue drops its oldest packet and accepts the new one.
 
-Stock tools go on when the kernel lacks a piece, with an unimpaired link. Here every parameter is read back, and a difference stops the run.
+Stock tools leave the link unimpaired when the kernel lacks a feature. Here a difference between asked and seen stops the run.
 """
 
 import json
@@ -35,22 +36,22 @@ from testbed.network.plan import End, Plan
 from testbed.network.shell import run, tc
 from topologies.network import DEFAULT_QUEUE, Link, Network
 
-# Ten full frames may leave at once; below that the bucket empties faster than the kernel's timer refills it.
+# Ten full frames; with a smaller burst the bucket empties faster than the kernel's timer refills it.
 BURST_BYTES = 15000
-# What stands for no limit: more than a virtual link carries, and what the kernel's 32 bits of bytes a second can say.
+# Bandwidth without a limit: more than a virtual link carries, and small enough for the kernel's 32 bits of bytes a second.
 UNLIMITED_BIT = 32_000_000_000
 UNLIMITED_BURST_BYTES = 1_000_000
-# A switch in userspace has one buffer for all packets that wait in queues, of 208 KiB, and a small packet takes 768 bytes of it. What
-# does not fit is lost without a count.
+# A switch in userspace has one send buffer of 208 KiB for the packets in all its queues, and a small packet takes 768 bytes of it. Packets
+# that do not fit are lost uncounted.
 MOST_QUEUED_IN_USERSPACE = 250
 _RANDOM = "32 0 0 4294963256"  # load a random 32-bit number
-_PASS = "6 0 0 4294967295"  # noqa: S105 - an instruction, no password: return "no opinion"
-_TAKE = "6 0 0 4"  # return "stolen": gone, and the sender is told that it was sent
-_COUNT = "1,6 0 0 4294967295"  # every packet is of the filter's class, and its action counts it
-# The order of the filters.
+_PASS = "6 0 0 4294967295"  # noqa: S105 - an instruction, not a password: return "unspecified", and the packet goes on
+_TAKE = "6 0 0 4"  # return "stolen": the packet is gone, and the sender is told that it was sent
+_COUNT = "1,6 0 0 4294967295"  # matches every packet; the filter's action counts them
+# The priorities of the filters.
 _LOSS, _COUNTED = 1, 2
 _QUEUE = "pfifo_head_drop"
-# What netem holds at most: more than a fast link carries in a second. It is not the link's queue.
+# The limit of netem: more packets than a fast link carries in a second, as it is not the link's queue.
 ON_THE_WAY = 1_000_000
 
 
@@ -59,13 +60,13 @@ class Drops:
     """Packets that were dropped at an interface, by cause."""
 
     loss: int = 0
-    """On their way out, by the link's loss."""
+    """Outgoing packets that the link lost."""
     queue: int = 0
-    """On their way out, because the link's queue was full."""
+    """Outgoing packets that found the link's queue full."""
     overrun: int = 0
-    """On their way in, because the switch did not take them fast enough: it has a small buffer for each port if it runs in userspace."""
+    """Incoming packets that the switch did not read fast enough: in userspace it has a small buffer for each port."""
     duplicated: int = 0
-    """Not dropped but the opposite: made on their way out."""
+    """Duplicates of outgoing packets, which are the opposite of drops."""
 
     def __add__(self, other: "Drops") -> "Drops":
         return Drops(*map(add, astuple(self), astuple(other)))
@@ -75,12 +76,12 @@ class Drops:
 
 
 def has_chain(link: Link, network: Network) -> bool:
-    """Whether packets pass the chain on this link: links between switches, which faults may change, and others that ask for something."""
+    """Whether a link has the chain: if it is shaped, or is a link between switches, which faults may change."""
     return is_shaped(link) or not (network.is_host(link.a) or network.is_host(link.b))
 
 
 def is_shaped(link: Link) -> bool:
-    """Whether a link asks for anything that an unimpaired link does not do."""
+    """Whether a link has a property that an unimpaired link does not have."""
     return bool(link.bandwidth_mbit or _is_netem(link) or link.loss or link.queue_packets)
 
 
@@ -99,15 +100,15 @@ def needs_kernel_datapath(network: Network) -> list[str]:
 
 
 def needs_simulator(network: Network) -> list[str]:
-    """The links that do what the testbed does not ask of any kernel."""
+    """The links that only the simulator can emulate."""
     return [link.name for link in network.links if link.burst > 1]
 
 
-def orders(link: Link, interface: str) -> Iterator[str]:
-    """Orders for `tc` that shape one direction of a link, whether it is shaped already or not. What waits in its queue goes on waiting.
+def commands(link: Link, interface: str) -> Iterator[str]:
+    """Commands for `tc` that shape one direction of a link, whether it is shaped already or not. Packets in its queue stay there.
 
-    On an interface that is shaped already they change numbers in place: a handle of the same number is the same queueing discipline. So
-    the queue has one handle below netem and another one where there is none.
+    On an interface that is shaped already, these commands change numbers in place: the same handle is the same queueing discipline. So the
+    queue has one handle below netem and another one without netem.
     """
     yield f"qdisc replace dev {interface} root handle 1: tbf {_bucket(link)}"
     parent, queue = "1:1", "12:"
@@ -119,27 +120,27 @@ def orders(link: Link, interface: str) -> Iterator[str]:
     yield f"filter replace dev {interface} egress prio {_LOSS} handle 1 bpf da bytecode '{loss_program(link.loss)}'"
 
 
-def first_orders(link: Link, interface: str) -> Iterator[str]:
-    """Orders for `tc` that shape one direction of a link on an interface that is not shaped yet: also what counts from zero."""
-    yield from orders(link, interface)
+def first_commands(link: Link, interface: str) -> Iterator[str]:
+    """Commands for `tc` that shape one direction of a link on an interface that is not shaped yet, with the filter that counts packets."""
+    yield from commands(link, interface)
     if millionths(link.duplicate):
         yield f"filter add dev {interface} egress prio {_COUNTED} bpf bytecode '{_COUNT}' action ok"
 
 
 def _netem(link: Link) -> str:
-    """The words for netem. Without a delay there is nothing to overtake. What is not said would stay as it was before a change."""
+    """Options of netem. Without delay, no packet can be reordered. An option that is left out would keep its former value."""
     words = f" delay {round(link.delay_ms * 1000)}us {round(link.jitter_ms * 1000)}us" if link.delay_ms else ""
     words += f" duplicate {millionths(link.duplicate) / 1e4}%" if millionths(link.duplicate) else ""
     return words + f" reorder {millionths(link.reorder) / 1e4 if link.delay_ms else 0}%"
 
 
 def millionths(share: float) -> int:
-    """A share as it is asked of netem, and read back."""
+    """A share in millionths, as netem takes and shows it."""
     return round(share * 1e6)
 
 
 def _bucket(link: Link) -> str:
-    # The limit is in bytes and must not be what fills first: the queue below counts in packets.
+    # This limit is in bytes, and must be larger than the queue below, which has a limit in packets.
     burst = BURST_BYTES if link.bandwidth_mbit else UNLIMITED_BURST_BYTES
     return f"rate {_rate_bit(link)}bit burst {burst} limit {(link.queue_packets or DEFAULT_QUEUE) * 1600}"
 
@@ -156,7 +157,7 @@ def loss_program(loss: float) -> str:
 
 
 def threshold(loss: float) -> int:
-    """A random 32-bit number below this means loss."""
+    """The threshold for this loss: a packet is lost if a random 32-bit number is below it."""
     return round(loss * 2**32)
 
 
@@ -165,16 +166,16 @@ def shape(plan: Plan) -> None:
     by_namespace: dict[str, list[str]] = {}
     for link in plan.network.links:
         for end in plan.ends(link) if has_chain(link, plan.network) else ():
-            by_namespace.setdefault(end.namespace, []).extend(first_orders(link, end.interface))
+            by_namespace.setdefault(end.namespace, []).extend(first_commands(link, end.interface))
     for namespace, lines in by_namespace.items():
         tc(lines, namespace)
     read_back(plan, {(end.node, link.other(end.node)): link for link in plan.network.links for end in plan.ends(link)})
 
 
 def read_back(plan: Plan, asked: Mapping[tuple[str, str], Link]) -> None:
-    """Stop with a sentence unless every direction, by (from, to), is shaped as its link asks; also if that is not at all.
+    """Raise an error unless every direction, by (from, to), is shaped as its link asks, or not at all if the link asks for nothing.
 
-    Only hosts whose link asks for nothing are not looked at: that would be a command for each.
+    Hosts whose link asks for nothing are not read, as each would need a command of its own.
     """
     links = {plan.end(*way): link for way, link in asked.items()}
     shown = _read_all(end for end, link in links.items() if not end.namespace or is_shaped(link))
@@ -184,17 +185,17 @@ def read_back(plan: Plan, asked: Mapping[tuple[str, str], Link]) -> None:
 
 
 def reshape(link: Link, end: End) -> bool:
-    """Shape one direction of a link anew, and read it back; whether the kernel counts its drops from zero again.
+    """Shape one direction of a link again, and read it back. Returns whether the kernel counts its drops from zero again.
 
-    It does where a switch has cleared its ports. It also does where duplicates begin or end, because what counts them must be as old as the
-    rest; then what waited in the queue is lost.
+    It does so after a switch has cleared its ports, and where duplicates begin or end, since all counters must start together. In the
+    latter case the packets in the queue are lost.
     """
     kinds = _kinds(_read_all([end])[end])
     anew = "tbf" not in kinds or _duplicates(kinds) != bool(millionths(link.duplicate))
     removals = [
         f"qdisc del dev {end.interface} {what}" for kind, what in (("tbf", "root"), ("clsact", "clsact")) if kind in kinds
     ]
-    tc([*removals, *first_orders(link, end.interface)] if anew else list(orders(link, end.interface)), end.namespace)
+    tc([*removals, *first_commands(link, end.interface)] if anew else list(commands(link, end.interface)), end.namespace)
     verify(link, end, _read_all([end])[end], _loss_of(_read_filters([end])[end]))
     return anew
 
@@ -209,9 +210,9 @@ def _duplicates(kinds: Mapping[str, dict[str, Any]]) -> bool:
 
 
 def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> None:
-    """Stop with a sentence unless the kernel shows exactly what the link asks for.
+    """Raise an error unless the kernel shows exactly the properties of the link.
 
-    A link that asks for nothing has no chain, or one with numbers that do nothing.
+    A link that is not shaped has no chain, or a chain whose numbers change nothing.
     """
     kinds = _kinds(qdiscs)
     chained = is_shaped(link) or "tbf" in kinds
@@ -220,7 +221,7 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         "delay (us)": round(link.delay_ms * 1000) or None,
         "jitter (us)": round(link.jitter_ms * 1000) if link.delay_ms else None,
         "duplicates (of 10^6)": millionths(link.duplicate),
-        "overtaking (of 10^6)": millionths(link.reorder) if link.delay_ms else 0,
+        "reordering (of 10^6)": millionths(link.reorder) if link.delay_ms else 0,
         "packets on their way": ON_THE_WAY if _is_netem(link) else None,
         "queue (packets)": (link.queue_packets or DEFAULT_QUEUE) if chained else None,
         "loss (of 2^32)": threshold(link.loss) if link.loss < 1 else 2**32,
@@ -232,7 +233,7 @@ def verify(link: Link, end: End, qdiscs: list[dict[str, Any]], loss: int) -> Non
         "delay (us)": round(delay["delay"] * 1e6) if delay else None,
         "jitter (us)": round(delay["jitter"] * 1e6) if delay else None,
         "duplicates (of 10^6)": millionths(netem.get("duplicate", {}).get("duplicate", 0)),
-        "overtaking (of 10^6)": millionths(netem.get("reorder", {}).get("reorder", 0)),
+        "reordering (of 10^6)": millionths(netem.get("reorder", {}).get("reorder", 0)),
         "packets on their way": netem.get("limit"),
         "queue (packets)": kinds.get(_QUEUE, {}).get("limit"),
         "loss (of 2^32)": loss,
@@ -254,9 +255,9 @@ def read_drops(plan: Plan) -> dict[tuple[str, str], Drops]:
 
 
 def drops_at(ends: Iterable[End]) -> dict[End, Drops]:
-    """What the shaping of each interface has dropped and duplicated so far."""
+    """The packets that each interface has dropped and duplicated so far."""
     shown = _read_all(ends)
-    # Only what duplicates packets has a filter that counts them. A fault may have changed what the link was built with.
+    # Only an interface that duplicates packets has the counting filter. A fault may have changed the link, so the kernel is asked.
     counted = _read_filters(end for end, qdiscs in shown.items() if _duplicates(_kinds(qdiscs)))
     return {end: _drops(qdiscs, _counted_by(counted[end]) if end in counted else None) for end, qdiscs in shown.items()}
 
@@ -269,9 +270,10 @@ def _read_overruns() -> dict[str, int]:
 
 
 def _drops(qdiscs: list[dict[str, Any]], counted: int | None) -> Drops:
-    """What went into the filter and was not `counted` behind it was lost; the queue counts its own; what is left over was duplicated.
+    """The drops of an interface from its counters; `counted` is the number of packets behind the loss filter, if a filter counts them.
 
-    Where nothing is counted behind the filter, nothing is duplicated either, and what did not reach the queue was lost.
+    Packets that entered the loss filter and were not counted behind it were lost; the queue counts its own drops; packets in the queue
+    beyond those counted are duplicates. Without `counted` there are no duplicates, and packets that did not reach the queue were lost.
     """
     entered = sum(qdisc["packets"] for qdisc in qdiscs if qdisc["kind"] == "clsact")
     root: dict[str, Any] = next((qdisc for qdisc in qdiscs if qdisc.get("root")), {"packets": 0, "drops": 0, "qlen": 0})
@@ -282,7 +284,7 @@ def _drops(qdiscs: list[dict[str, Any]], counted: int | None) -> Drops:
 
 
 def _read_all(ends: Iterable[End]) -> dict[End, list[dict[str, Any]]]:
-    """Every queueing discipline on each interface. A namespace is asked once for all its interfaces."""
+    """Every queueing discipline on each interface, with one command for each namespace."""
     found: dict[End, list[dict[str, Any]]] = {}
     for namespace, there in _by_namespace(ends).items():
         shown: dict[str, list[dict[str, Any]]] = {}
@@ -293,11 +295,11 @@ def _read_all(ends: Iterable[End]) -> dict[End, list[dict[str, Any]]]:
 
 
 def _read_filters(ends: Iterable[End]) -> dict[End, list[dict[str, Any]]]:
-    """Every filter on what leaves each interface."""
+    """Every egress filter on each interface."""
     found: dict[End, list[dict[str, Any]]] = {}
     for namespace, there in _by_namespace(ends).items():
         questions = [f"filter show dev {end.interface} egress" for end in there]
-        # One line of JSON for each question.
+        # `tc` prints one line of JSON for each question.
         answers = run(["tc", *_inside(namespace), "-s", "-j", "-batch", "-"], questions).splitlines()
         found |= {end: json.loads(answer) for end, answer in zip(there, filter(None, answers), strict=True)}
     return found
@@ -315,7 +317,7 @@ def _inside(namespace: str) -> list[str]:
 
 
 def _loss_of(filters: Iterable[dict[str, Any]]) -> int:
-    """The loss that the filters of an interface make, in 2^32ths."""
+    """The loss of an interface by its filters, as a share of 2^32."""
     for shown in filters:
         program = shown.get("options", {}).get("bytecode", {}).get("insns", [])
         if shown["pref"] == _LOSS and len(program) == 1:
@@ -326,6 +328,6 @@ def _loss_of(filters: Iterable[dict[str, Any]]) -> int:
 
 
 def _counted_by(filters: Iterable[dict[str, Any]]) -> int:
-    """How many packets have come to netem on an interface that duplicates them."""
+    """The packets that the counting filter of an interface has seen: those that reached netem."""
     actions = (shown.get("options", {}).get("actions", []) for shown in filters if shown["pref"] == _COUNTED)
     return sum(action["stats"]["packets"] for action in chain.from_iterable(actions))

@@ -1,16 +1,16 @@
-"""Running the system's commands, many orders at a time."""
+"""Runs commands of the system, many lines at a time."""
 
 import subprocess
 from collections.abc import Iterable, Sequence
 
 from testbed.errors import CannotRun
 
-# The kernel kills what was started this way when the testbed dies, however it dies; or rather when the thread dies that started it.
+# The kernel kills a process that was started this way when the thread that started it ends, so also when the testbed dies.
 WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def run(command: Sequence[str], lines: Iterable[str] = ()) -> str:
-    """Run a command with lines on its standard input and return what it printed; a failure says what the command said."""
+    """Run a command with lines on its standard input and return its output; the error message has what a failed command printed."""
     try:
         done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -23,12 +23,12 @@ def run(command: Sequence[str], lines: Iterable[str] = ()) -> str:
 
 
 def ip(lines: Sequence[str], namespace: str = "") -> None:
-    """Give many orders to `ip` at once, in a network namespace if one is named."""
+    """Run `ip` once for many commands, in a network namespace if one is given."""
     if lines:
         run(["ip", *(["-n", namespace] if namespace else []), "-batch", "-"], lines)
 
 
 def tc(lines: Sequence[str], namespace: str = "") -> None:
-    """Give many orders to `tc` at once, in a network namespace if one is named."""
+    """Run `tc` once for many commands, in a network namespace if one is given."""
     if lines:
         run(["tc", *(["-n", namespace] if namespace else []), "-batch", "-"], lines)

@@ -1,15 +1,15 @@
-"""Any command in a virtual machine: user-mode Linux on this machine's own files.
+"""Runs any command in a virtual machine: user-mode Linux on this machine's own files.
 
-Debian's package `user-mode-linux` is a kernel that runs as an ordinary process, with netem and the kernel datapath of Open vSwitch. Its
-root is this machine's (hostfs), so there is no image to make, programs and file names are the same, and results land where they would
-anyway. Its network is its own, with no way to this machine's. Its daemons write to memory file systems laid over /run and the directories
-of Open vSwitch, and temporary files go to memory too; but /tmp is this machine's, because users have files there.
+Debian's package `user-mode-linux` is a kernel that runs as an ordinary process, with netem and the kernel datapath of Open vSwitch. The
+guest's root file system is this machine's (hostfs): no image is needed, programs and file names are the same, and results are in the usual
+place. The guest has a network of its own, without a route to this machine's. In the guest, /run, the directories of Open vSwitch and the
+directory for temporary files are in memory; but /tmp is this machine's, because users have files there.
 
-The command's output comes over serial lines, so that standard output stays clean. Ctrl-C is passed on, and the command ends as it
-would here; a second one, or one before the command has started, kills the guest. It is the first process of a process namespace: when it
-ends, for whatever reason, the kernel leaves none of its many processes alive. When the testbed dies, it is killed.
+The output of the command comes over serial lines, apart from the guest's console. Ctrl-C is passed on, and the command ends as it would
+without a guest; a second Ctrl-C, or one before the command has started, kills the guest. The guest is the first process of a process
+namespace: when it ends, for whatever reason, the kernel kills all its processes. When the testbed dies, the guest is killed.
 
-A run is measured there and analysed here: Java is slow in a guest, which has one processor and pays for every system call.
+A run is measured in the guest and analysed outside: Java is slow in a guest, which has one processor and slow system calls.
 """
 
 import os
@@ -31,9 +31,9 @@ from testbed.errors import CannotRun
 from testbed.network import doctor, record, shell
 from testbed.terminal import errors
 
-# Enough for the agents and captures of a hundred hosts; what is not used is not taken.
+# Enough for the agents and captures of a hundred hosts; the guest takes only what it uses.
 MOST_MEMORY_MB = 2048
-# Where the guest finds the directory that it shares with us; the variable tells a command that it is in a guest.
+# The path in the guest of the directory that it shares with us; the variable tells a command that it is in a guest.
 SHARED = Path("/run/host")
 _VARIABLE = "CASTBED_GUEST"
 _LOADED = "openvswitch sch_netem sch_tbf sch_htb sch_ingress cls_bpf act_bpf act_gact veth"
@@ -41,18 +41,18 @@ _POLL_S = 0.05
 
 
 def is_guest() -> bool:
-    """Whether this process runs in a guest, and its results are analysed outside."""
+    """Whether this process runs in a guest. Results of a guest are analysed outside."""
     return _VARIABLE in os.environ
 
 
 def wait_for_host() -> None:
-    """In a guest: wait until nothing else runs on the machine."""
+    """In a guest: wait until the process outside allows traffic, as nothing else runs on the machine then."""
     while not (SHARED / "quiet").exists():
         time.sleep(_POLL_S)
 
 
 def command(arguments: Namespace) -> int:
-    """`./castbed vm WORDS...`: do what `./castbed WORDS...` does, in a guest."""
+    """Do in a guest what `./castbed WORDS...` does, for `./castbed vm WORDS...`."""
     words = list(arguments.words)
     inner = arguments.parse(words)
     if inner.verb == "vm":
@@ -66,11 +66,11 @@ def command(arguments: Namespace) -> int:
 
 
 def _require() -> None:
-    """Stop with a sentence if there can be no guest."""
+    """Raise an error if this machine cannot start a guest."""
     if is_guest():
         raise CannotRun("this is a virtual machine already: leave vm out")
     if not doctor.is_root():
-        raise CannotRun("a virtual machine works on the files of this one: run it with sudo")
+        raise CannotRun("a virtual machine needs root, as it uses the files of this machine: run it with sudo")
     if not doctor.has_vm():
         raise CannotRun(f"there is no {doctor.VM_KERNEL}: install the package user-mode-linux, which Debian has")
     machine = doctor.examine(Path())
@@ -81,9 +81,9 @@ def _require() -> None:
 
 
 def run(words: Sequence[str], before_traffic: Callable[[], object] = lambda: None, *, reads: bool = False) -> int:
-    """Run a command in a guest to its end; its exit status.
+    """Run a command in a guest to its end. Returns its exit status.
 
-    `before_traffic` is what the guest waits for before it measures. A command that `reads` is given our standard input.
+    The guest starts to measure when `before_traffic` has returned. A command that `reads` gets our standard input.
     """
     with record.claim() as shared, _terminal_restored():
         guest = _Guest(words, shared, reads=reads)
@@ -97,7 +97,7 @@ def run(words: Sequence[str], before_traffic: Callable[[], object] = lambda: Non
 
 
 def _let_traffic(before_traffic: Callable[[], object], shared: Path) -> None:
-    """Tell the guest when it may measure. What goes wrong before that is for whoever needs the result; the guest may be gone, too."""
+    """Tell the guest when it may measure. An error in `before_traffic` is raised elsewhere, and the guest may have ended."""
     with suppress(Exception):
         before_traffic()
     with suppress(FileNotFoundError):
@@ -114,7 +114,7 @@ class _Guest:
         script.write_text(_script(words, shared, interactive=self._interactive))
         script.chmod(0o700)
         memory_mb = min(MOST_MEMORY_MB, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**21)
-        # User-mode Linux takes a terminal or a pipe for a line, and nothing else; so it is pipes, and we copy.
+        # User-mode Linux accepts only a terminal or a pipe as a serial line; so we give it pipes and copy.
         to_guest, self._line = os.pipe()
         output, from_terminal = os.pipe()
         from_output = os.dup(from_terminal)
@@ -144,7 +144,7 @@ class _Guest:
             threading.Thread(target=self._copy_input, daemon=True).start()
 
     def _copy_input(self) -> None:
-        """Give the command what is typed or piped to us, from when it can read on."""
+        """Copy our standard input to the command, once it has started."""
         while not self._has_started and self._process.poll() is None:
             time.sleep(_POLL_S)
         if self._interactive:
@@ -156,7 +156,7 @@ class _Guest:
         return (self._shared / "started").exists()
 
     def wait(self) -> None:
-        """Wait until it ends. The first interrupt is for the command inside, if it has started."""
+        """Wait until the guest ends. The first interrupt goes to the command inside, if that has started."""
         try:
             self._process.wait()
         except KeyboardInterrupt:
@@ -166,7 +166,7 @@ class _Guest:
             self._process.wait()
 
     def kill(self) -> None:
-        """End it, if it has not ended, and show the rest of what it said."""
+        """End the guest, if it has not ended, and show the rest of its output."""
         self._process.kill()
         self._process.wait()
         for copy in self._copies:
@@ -178,33 +178,36 @@ class _Guest:
         try:
             return int((self._shared / "status").read_text())
         except (FileNotFoundError, ValueError):
-            raise CannotRun(f"the virtual machine ended before the command did; {self._last_words()}") from None
+            raise CannotRun(f"the virtual machine ended before the command did; {self._last_line()}") from None
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
+        """The last line on the guest's console."""
         console = (self._shared / "console").read_text(errors="replace").splitlines()
-        # What unshare says of the death of its child is a wrong account.
+        # The message of unshare about the end of its child is wrong.
         said = [line.strip() for line in console if line.strip() and not line.startswith("unshare:")]
-        return f"the last that it said: {said[-1]}" if said else "it said nothing"
+        return f"its last line was: {said[-1]}" if said else "it printed nothing"
 
 
 def _place_for_memory(memory_mb: int) -> str:
-    """A directory for the file that is the guest's memory, which must be executable; the file has no name there."""
+    """A directory for the guest's memory, which is an unlinked file that must be executable."""
     for place in ("/dev/shm", tempfile.gettempdir()):  # noqa: S108 - the file is unlinked as soon as it is made
         about = os.statvfs(place) if Path(place).is_dir() else None
         if about and not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize > memory_mb << 20:
             return place
-    raise CannotRun(f"there is no room for the {memory_mb} MB of a virtual machine in /dev/shm or {tempfile.gettempdir()}")
+    raise CannotRun(
+        f"a virtual machine needs {memory_mb} MB in /dev/shm or {tempfile.gettempdir()}, and neither has them: free some space"
+    )
 
 
 def _script(words: Sequence[str], shared: Path, *, interactive: bool) -> str:
-    """What the guest does from its start to its end."""
+    """The script that is the guest's init process: it starts Open vSwitch, runs the command and ends the guest."""
     kept = {name: value for name, value in os.environ.items() if name.isidentifier()}
     environment = kept | {"TMPDIR": "/run/tmp", _VARIABLE: "1"}
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
     command = shlex.join([sys.executable, "-m", "testbed", *words])
     columns, lines = shutil.get_terminal_size()
     size = f"rows {lines} cols {columns}"
-    # The end of a session hangs up its terminal, with what others still have to write to it; so only who sits at it writes there.
+    # When a session ends, its terminal hangs up and loses output that is still to be written. So only an interactive command writes to it.
     terminal = "/dev/ttyS0" if interactive else ""
     output = (terminal or "/dev/ttyS2") if sys.stdout.isatty() else "/run/output"
     messages = (terminal or "/dev/ttyS1") if sys.stderr.isatty() else "/run/errors"
@@ -261,7 +264,7 @@ def _copy(source: int, target: int, end: bytes = b"") -> threading.Thread:
                     data = data[os.write(target, data) :]
             os.write(target, end)
         except OSError:
-            # Whoever read it is gone: the guest, or what our output was piped into.
+            # The reader has ended: the guest, or the program that our output is piped into.
             pass
 
     thread = threading.Thread(target=copy, daemon=True)
@@ -271,7 +274,7 @@ def _copy(source: int, target: int, end: bytes = b"") -> threading.Thread:
 
 @contextmanager
 def _terminal_restored() -> Iterator[None]:
-    """Leave the terminal as it was, whatever is done to it."""
+    """Restore the terminal's settings when the body ends."""
     before = termios.tcgetattr(0) if sys.stdin.isatty() else None
     try:
         yield

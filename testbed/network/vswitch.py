@@ -1,4 +1,4 @@
-"""Open vSwitch as this machine runs it: a run's bridges are its own, but the daemon is everybody's, and may die during a run."""
+"""Open vSwitch on this machine. A run has its own bridges, but all runs share the daemon, which may die during a run."""
 
 import os
 import time
@@ -8,38 +8,38 @@ from pathlib import Path
 from testbed.errors import CannotRun
 from testbed.network.shell import ip, run
 
-# How long the daemon may take to do what it is asked for. Without a limit, `ovs-vsctl` waits for a dead daemon for ever.
+# The time that the daemon may take for a command. Without a limit, `ovs-vsctl` waits for a dead daemon for ever.
 PATIENCE_S = 60
-# How long a machine must have been up for Open vSwitch to see its processors.
-COUNTS_S = 10.5
+# The uptime from which on Open vSwitch sees the processors of the machine.
+BOOT_S = 10.5
 
 
 def run_directory() -> Path:
-    """Where Open vSwitch keeps its sockets and the numbers of its processes."""
+    """The directory in which Open vSwitch has its sockets and its files with process identifiers."""
     return Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
-def wait_until_it_counts() -> None:
+def wait_after_boot() -> None:
     """Wait if the machine has just started.
 
-    Open vSwitch 3.1 counts no processors before the machine has been up for ten seconds, and a kernel datapath that is made by then gets
-    no thread for packets that it does not know yet: it drops every one of them.
+    Open vSwitch 3.1 finds no processors before the machine has been up for ten seconds. A kernel datapath that is made before then gets no
+    thread for packets without a cached flow, and drops all of them.
     """
-    time.sleep(max(0.0, COUNTS_S - time.monotonic()))
+    time.sleep(max(0.0, BOOT_S - time.monotonic()))
 
 
-def control(orders: Sequence[str], patience_s: float = PATIENCE_S) -> None:
-    """Give orders to `ovs-vsctl`, as one transaction, and wait until the daemon has done them."""
-    run(["ovs-vsctl", f"--timeout={patience_s:.0f}", *orders])
+def control(words: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+    """Run `ovs-vsctl` with these arguments, as one transaction, and wait until the daemon has carried it out."""
+    run(["ovs-vsctl", f"--timeout={patience_s:.0f}", *words])
 
 
 def delete(bridges: Sequence[str]) -> None:
-    """Remove the bridges that exist and their interfaces, also while no daemon runs that would do it."""
-    orders = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+    """Remove the bridges that exist and their interfaces, even if no daemon runs."""
+    words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
     try:
-        control(orders if _daemon() else ["--no-wait", *orders])
+        control(words if _daemon() else ["--no-wait", *words])
     except CannotRun:
-        # The daemon may have died while it was waited for; the database is up to date then.
+        # If the daemon died meanwhile, the command failed but the database is up to date.
         if _daemon():
             raise
     if not _daemon():
@@ -47,7 +47,7 @@ def delete(bridges: Sequence[str]) -> None:
 
 
 def _delete_interfaces(bridges: Sequence[str]) -> None:
-    """Do what the daemon does when bridges go: each has an interface, and all that switch in the same place have one more together."""
+    """Remove the interfaces of bridges in place of the daemon: one for each bridge, and one that all bridges of a datapath share."""
     shown = run(
         [
             "ovs-vsctl",
@@ -76,32 +76,32 @@ def _is_there(interface: str) -> bool:
 
 
 class Daemon:
-    """The daemon that switches packets, watched for as long as it is needed."""
+    """The daemon that switches packets; notices when it dies or is replaced."""
 
     def __init__(self) -> None:
         self._known = _daemon()
         self.deaths: list[str] = []
 
     def notice(self) -> None:
-        """See whether it is still the same."""
+        """Add a sentence to `deaths` if the daemon is not the same process as before."""
         now = _daemon()
         if now == self._known:
             return
         if self._known:
-            after = ", and another one took over, without the queues and flows that there were" if now else ""
+            after = ", and a new one started, without the former queues and flows" if now else ""
             self.deaths.append(f"Open vSwitch's daemon died (ovs-vswitchd, process {self._known[0]}){after}")
         else:
-            self.deaths.append("Open vSwitch's daemon was started again, without the queues and flows that there were")
+            self.deaths.append("Open vSwitch's daemon was started again, without the former queues and flows")
         self._known = now
 
 
 def _daemon() -> tuple[int, int] | None:
-    """The daemon that runs: its process, and when that was started, as process numbers are used again."""
+    """The process identifier and the start time of the running daemon; both, since identifiers are reused."""
     try:
         process = int((run_directory() / "ovs-vswitchd.pid").read_text())
         _, name, status = Path("/proc", str(process), "stat").read_text().replace(")", "(").split("(")
     except (FileNotFoundError, ProcessLookupError, ValueError):
         return None
     state, *numbers = status.split()
-    # The 22nd field of the file is the start; the state is the third.
+    # The 22nd field of the file is the start time; the state is the third.
     return None if state == "Z" or name != "ovs-vswitchd" else (process, int(numbers[18]))

@@ -62,7 +62,7 @@ def test_delay_without_netem_is_refused_before_anything_is_made(machine, tmp_pat
     done = castbed("run", "clusters", "--set", "delay=20ms", "--out", str(tmp_path / "out"))
     assert_refused(
         done,
-        "this kernel has no netem, so it cannot delay or duplicate packets on 4 links (s1-s2 first): run it in a virtual machine",
+        "this kernel has no netem, so it cannot delay or duplicate packets on 4 links (s1-s2 first): run in a virtual machine",
     )
     assert not any(tmp_path.iterdir())
 
@@ -88,7 +88,7 @@ def test_a_missing_command_is_named_with_its_remedy(command, tmp_path):
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     done = castbed("run", "clusters", "--out", str(tmp_path / "file" / "out"))
-    assert_refused(done, f"{tmp_path / 'file'} is not a directory that can be written - choose another one with --out")
+    assert_refused(done, f"{tmp_path / 'file'} is not a writable directory - choose another one with --out")
 
 
 def test_results_that_exist_are_not_overwritten(tmp_path):

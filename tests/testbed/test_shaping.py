@@ -15,11 +15,11 @@ from testbed.network.plan import End
 from testbed.network.shaping import (
     ON_THE_WAY,
     UNLIMITED_BIT,
+    commands,
     drops_at,
-    first_orders,
+    first_commands,
     loss_program,
     needs_netem,
-    orders,
     reshape,
     threshold,
     verify,
@@ -41,30 +41,30 @@ def link(**properties):
 
 
 def test_bandwidth_is_a_bucket_with_a_queue_below():
-    bucket, queue, *_ = orders(link(bandwidth_mbit=10, queue_packets=50), "x")
+    bucket, queue, *_ = commands(link(bandwidth_mbit=10, queue_packets=50), "x")
     assert "root handle 1: tbf rate 10000000bit" in bucket
     assert queue == "qdisc replace dev x parent 1:1 handle 12: pfifo_head_drop limit 50"
 
 
 def test_what_is_delayed_is_not_in_the_queue():
-    _, netem, queue, *_ = orders(link(bandwidth_mbit=10, delay_ms=20, jitter_ms=1, reorder=0.05), "x")
+    _, netem, queue, *_ = commands(link(bandwidth_mbit=10, delay_ms=20, jitter_ms=1, reorder=0.05), "x")
     assert netem == f"qdisc replace dev x parent 1:1 handle 10: netem limit {ON_THE_WAY} delay 20000us 1000us reorder 5.0%"
     assert queue == "qdisc replace dev x parent 10:1 handle 11: pfifo_head_drop limit 100"
 
 
 def test_duplicates_are_counted_behind_the_loss():
-    _, netem, _, _, loss, count = first_orders(link(duplicate=1 / 3, loss=0.5), "x")
+    _, netem, _, _, loss, count = first_commands(link(duplicate=1 / 3, loss=0.5), "x")
     assert netem == f"qdisc replace dev x parent 1:1 handle 10: netem limit {ON_THE_WAY} duplicate 33.3333% reorder 0%"
     assert "prio 1 handle 1 bpf da" in loss
     assert count == "filter add dev x egress prio 2 bpf bytecode '1,6 0 0 4294967295' action ok"
 
 
 def test_without_delay_there_is_nothing_to_overtake():
-    assert not any("netem" in order for order in orders(link(reorder=0.5), "x"))
+    assert not any("netem" in command for command in commands(link(reorder=0.5), "x"))
 
 
 def test_loss_is_a_filter_of_its_own():
-    *_, qdisc, filter_ = orders(link(loss=0.25), "x")
+    *_, qdisc, filter_ = commands(link(loss=0.25), "x")
     assert qdisc == "qdisc replace dev x clsact"
     assert f"53 0 1 {2**30}," in filter_
 
@@ -105,7 +105,7 @@ def test_what_was_asked_for_is_accepted(asked, seen, loss):
         (link(delay_ms=20, jitter_ms=1), [UNLIMITED, PFIFO], 0, "delay"),
         (link(delay_ms=20, jitter_ms=5), [UNLIMITED, NETEM, PFIFO], 0, "jitter"),
         (link(delay_ms=20, jitter_ms=1, duplicate=0.01), [UNLIMITED, NETEM, PFIFO], 0, "duplicates"),
-        (link(delay_ms=20, jitter_ms=1, duplicate=0.01), [UNLIMITED, UNRULY, PFIFO], 0, "overtaking"),
+        (link(delay_ms=20, jitter_ms=1, duplicate=0.01), [UNLIMITED, UNRULY, PFIFO], 0, "reordering"),
         (link(delay_ms=20, jitter_ms=1, bandwidth_mbit=10), [TBF, NETEM], 0, "queue"),
         (link(loss=0.1), [UNLIMITED, PFIFO], 0, "loss"),
         (link(loss=0.1), [UNLIMITED, PFIFO], threshold(0.2), "loss"),
@@ -161,7 +161,7 @@ def arrivals(sender, receiver, count):
 def test_the_loss_filter_drops_its_share_and_restores_to_none(wire):
     """20 % of 5,000 packets, within four standard deviations, one way only; and none after it is removed."""
     namespace, near, far = wire
-    shell.tc(list(orders(link(loss=0.2), "near")), namespace)
+    shell.tc(list(commands(link(loss=0.2), "near")), namespace)
     assert abs(arrivals(near, far, 5000) - 4000) < 4 * (5000 * 0.2 * 0.8) ** 0.5
     assert arrivals(far, near, 1000) == 1000
     reshape(link(), End("s1", "near", namespace))
