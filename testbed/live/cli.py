@@ -17,7 +17,7 @@ _GREETING = """The network is up. Try: status, tree, fail s1 s2, heal s1 s2, cos
 
 
 class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
-    """Mininet's own commands work as ever; where a verb of ours has the same name, ours is done, and so recorded."""
+    """Mininet's command line. Where Mininet and Castbed have a verb of the same name, Castbed's is used, so that it is recorded."""
 
     prompt = "castbed> "
     doc_header = "Mininet's commands and Castbed's verbs (help VERB):"
@@ -33,20 +33,20 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
         super().__init__(net)
 
     def precmd(self, line: str) -> str:
-        """Show what a script says, as if it were typed."""
+        """Print the line of a script, as if it were typed."""
         if not self._is_typed and line != "EOF":
             sys.stdout.write(f"{LiveCLI.prompt}{line}\n")
         return str(super().precmd(line))
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 - Mininet's name
-        """Wait for a command on a node. Mininet hands it what is typed meanwhile; a script's other lines are not for it."""
+        """Wait for a command on a node. Mininet passes it what is typed meanwhile; it must not get the next lines of a script."""
         if self._is_typed:
             super().waitForNode(node)
         else:
             sys.stdout.write(node.waitOutput())
 
     def onecmd(self, line: str) -> bool:
-        """Do what a line says. One of Mininet's commands that fails is no reason to lose the network."""
+        """Execute a line. A failure of one of Mininet's commands does not end the network."""
         try:
             return bool(super().onecmd(line))
         except Exception as failure:  # noqa: BLE001 - whatever Mininet raises
@@ -54,18 +54,18 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
             return False
 
     def postcmd(self, stop: bool, line: str) -> bool:
-        """Say what went wrong meanwhile."""
+        """Print the problems that are new since the last line."""
         for problem in self._live.problems[self._told :]:
             errors.print(f"castbed: {problem}", soft_wrap=True)
         self._told = len(self._live.problems)
         return bool(super().postcmd(stop, line))
 
     def emptyline(self) -> bool:
-        """Do nothing: to do the last thing again would be a surprise."""
+        """Do nothing; the default would repeat the last line."""
         return False
 
     def do_help(self, line: str) -> None:
-        """List the verbs with what they do, or explain one."""
+        """List all verbs, or explain one."""
         if line in VERBS:
             sys.stdout.write(f"{VERBS[line].usage}\n    {VERBS[line].help}\n")
         elif line:
@@ -74,11 +74,11 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
             width = max(map(len, VERBS))
             sys.stdout.writelines(f"  {name:{width}}  {verb.help}\n" for name, verb in VERBS.items())
             sys.stdout.write(
-                "and Mininet's own: h1 ping h2, nodes, net, dump, pingall, dpctl, sh, py, xterm, source FILE, exit\n"
+                "and Mininet's own commands: h1 ping h2, nodes, net, dump, pingall, dpctl, sh, py, xterm, source FILE, exit\n"
             )
 
     def act(self, line: str) -> None:
-        """Do what a line with one of our verbs says, and print the answer."""
+        """Execute a line with one of Castbed's verbs, and print the answer."""
         told = answer(self._live, line)
         if told.refused:
             errors.print(f"castbed: {told.refused}", soft_wrap=True)
@@ -87,17 +87,17 @@ class LiveCLI(CLI):  # type: ignore[misc] # Mininet has no types
             sys.stdout.flush()
 
     def completenames(self, text: str, *ignored: Any) -> list[str]:
-        """The verbs that begin like this."""
+        """The verbs that begin with this text."""
         return _with_space(super().completenames(text, *ignored))
 
     def candidates(self, verb: Verb, line: str) -> Iterable[str]:
-        """What the word after these may be."""
+        """The possible next words of a line."""
         before = line.split()[1:] if line.endswith(" ") else line.split()[1:-1]
         return completions(self._live.network, verb, before)
 
 
 def completions(network: Network, verb: Verb, before: list[str]) -> Iterable[str]:
-    """The names of the network that fit the next word of a verb."""
+    """The names of the network that can be the next word of a verb."""
     if verb.names == "hosts":
         return network.hosts if not before else ()
     if verb.names == "switches":
@@ -110,7 +110,7 @@ def completions(network: Network, verb: Verb, before: list[str]) -> Iterable[str
 
 
 def _with_space(found: list[str]) -> list[str]:
-    """What is certain needs nothing more before the next word."""
+    """Add a space to a completion that is the only one, so that the next word can follow."""
     return [f"{found[0]} "] if len(found) == 1 else found
 
 

@@ -1,4 +1,4 @@
-"""The account of a network while it runs: what hosts say in their event logs and what the captures of expensive links hold so far."""
+"""Counts what happens in a network while it runs, from the hosts' event logs and the captures of expensive links."""
 
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ _HEADER = np.dtype({"names": [f[0] for f in FIELDS], "offsets": [f[1] for f in F
 
 
 class Ledger:
-    """Keeps the account of a stage."""
+    """The counts of a network so far, and snapshots of them."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -41,7 +41,7 @@ class Ledger:
         self._known: set[tuple[int, int]] = set()
 
     def snapshot(self, name: str, interval_ms: float, problems: Iterable[str]) -> Snapshot:
-        """How things are."""
+        """The state of the network now."""
         self._read()
         task = self._stage.task
         return Snapshot(
@@ -61,6 +61,7 @@ class Ledger:
         )
 
     def _read(self) -> None:
+        """Read what is new in event logs and captures."""
         for host, event in self._logs.news():
             match event.event:
                 case "broadcast":
@@ -105,7 +106,7 @@ class Ledger:
 
 
 class _Tail:
-    """The part of a capture that was not read yet."""
+    """A capture that is read while it grows."""
 
     def __init__(self, path: Path, run: int) -> None:
         self.packets: Counter[str] = Counter()
@@ -115,7 +116,7 @@ class _Tail:
         self._form: Form | None = None
 
     def news(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        """The purpose of each new packet, and what tells it from every other: its sender and number."""
+        """The purpose and the identity of each new packet; the identity is the packet's sender and number."""
         source = open_source(str(self._path))
         try:
             growing = Capture(source, self._at, form=self._form)

@@ -1,7 +1,7 @@
 """Verbs from another terminal: each network that is up listens on a socket in its private directory.
 
-A request is one line of text, the answer one JSON object; then the connection ends. A network in a virtual machine has a kernel of its own,
-so that no socket leads there; requests and answers are files in the directory that both kernels share.
+A request is one line of text, the answer one JSON object; then the connection ends. A network in a virtual machine has another kernel, and
+a socket does not connect two kernels. There, requests and answers are files in the directory that both kernels share.
 """
 
 import os
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 SOCKET = "live.socket"
 NAME = "live.name"
-# How the names of requests and answers end, where they are files, and how often it is looked for new ones.
+# The suffixes of requests and answers that are files, and the period of looking for new files.
 ASKED, ANSWERED = ".asked", ".answered"
 POLL_S = 0.1
-# A request that begins like this wants no verb done.
+# The request for a snapshot; every other request is a verb.
 SNAPSHOT = "snapshot"
 
 
@@ -40,7 +40,7 @@ class Ended(CannotRun):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a verb said, or why it was refused."""
+    """The answer to a request: text of a verb, the reason of a refusal, or a snapshot."""
 
     text: str = ""
     refused: str = ""
@@ -48,20 +48,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer(live: "Live", line: str) -> Answer:
-    """Do what a line says."""
+    """Execute a request."""
     try:
         if line == SNAPSHOT:
             return Answer(snapshot=live.snapshot())
         return Answer(text=live.do(line))
     except (FaultError, CannotRun) as refusal:
         return Answer(refused=str(refusal))
-    except Exception as mistake:  # noqa: BLE001 - a mistake of ours is no reason to lose the network
+    except Exception as mistake:  # noqa: BLE001 - an error in Castbed must not end the network
         return Answer(refused=f"{line}: this is an error in Castbed: {type(mistake).__name__}: {mistake}")
 
 
 @contextmanager
 def serve(live: "Live", private: Path) -> Iterator[None]:
-    """Listen for as long as the body runs. The directory is for its owner only, and so is the socket."""
+    """Listen for as long as the body runs. Only the owner of the directory can connect to the socket in it."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -86,7 +86,7 @@ def serve(live: "Live", private: Path) -> Iterator[None]:
 
 @contextmanager
 def _serve_files(live: "Live", shared: Path) -> Iterator[None]:
-    """In a guest: answer requests that come as files. The file with the name of the network goes when nobody answers any longer."""
+    """In a guest: answer requests that are files. The file with the network's name is removed when requests are no longer answered."""
     over = threading.Event()
 
     def reply(asked: Path, line: str) -> None:
@@ -117,20 +117,20 @@ def running() -> dict[str, Path]:
 
 
 def find(name: str) -> Path:
-    """The directory of the network of a name, or of the only one that is up."""
+    """The directory of the network with this name; without a name, of the only network that is up."""
     known = running()
     if not known:
-        whose = "" if os.geteuid() == 0 else ", or if one is, it is root's: use sudo"
+        whose = "" if os.geteuid() == 0 else " that you may see; networks of root need sudo"
         raise CannotRun(f"no network is up{whose}: start one with ./castbed up TOPOLOGY in another terminal")
     if not name and len(known) > 1:
         raise CannotRun(f"several networks are up: choose one with --name, from {', '.join(known)}")
     if name and name not in known:
-        raise CannotRun(f"no network {name!r} is up: there is {', '.join(known)}")
+        raise CannotRun(f"no network {name!r} is up: choose from {', '.join(known)}")
     return known[name] if name else next(iter(known.values()))
 
 
 def snapshot(directory: Path) -> Snapshot:
-    """How a network is doing."""
+    """The state of a network now."""
     now = ask(directory, SNAPSHOT).snapshot
     if now is None:
         raise Ended("the network has ended")
@@ -159,7 +159,7 @@ def _by_socket(directory: Path, line: bytes) -> bytes:
 
 
 def _by_file(directory: Path, line: bytes) -> bytes:
-    """Ask a network in a virtual machine; no answer comes from one that has ended meanwhile."""
+    """Send a line to a network in a virtual machine and wait for its answer, which is empty if the network ends meanwhile."""
     asked = directory / f"{secrets.token_hex(8)}{ASKED}"
     answered = asked.with_suffix(ANSWERED)
     write_whole(asked, line)

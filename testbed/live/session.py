@@ -1,7 +1,7 @@
-"""A network that is up until somebody ends it: a steady stream of broadcasts, and everything else by hand.
+"""A network that is up until a user ends it, with a steady stream of broadcasts; users do everything else by verbs.
 
-A thread of its own keeps the stream going and watches over agents, controller and faults. Verbs come from the command line here and
-over a socket from other terminals; one lock lets one of them act at a time.
+A thread makes the broadcasts of the stream and checks agents, controller and faults. Verbs come from the command line of this process and
+over a socket from other terminals; a lock allows one verb at a time.
 """
 
 import threading
@@ -22,14 +22,14 @@ from testbed.running.runner import Stage
 from testbed.running.tasks import check_messages
 from topologies import Link, Network
 
-# How long a verb may have to wait for the watch.
+# The period of the thread that checks the network.
 TICK_S = 0.02
-# Two samples of each agent tell whether it has come to rest.
+# Long enough for two samples of each agent, which show whether it is at rest.
 REST_S = 1.2
 
 
 class Live:
-    """One such network, for as long as the body of `with` runs."""
+    """A network that is up for as long as the body of `with` runs."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self._stage = stage
@@ -63,11 +63,11 @@ class Live:
             raise self._failure
 
     def wait(self, seconds: float) -> None:
-        """Let it run for so long, or until there are no agents any more."""
+        """Wait for this time, or until no agent runs any more."""
         self._over.wait(seconds)
 
     def settle(self, most_s: float) -> None:
-        """Broadcast no more, and wait until every host that runs has everything, for so long at the most, and is seen at rest."""
+        """End the stream, and wait up to `most_s` until every running host has every message, and long enough to see hosts at rest."""
         self.stream(0.0)
         if self._over.wait(REST_S):
             return
@@ -77,15 +77,15 @@ class Live:
                 return
 
     def do(self, line: str) -> str:
-        """Do what a line says; the answer."""
+        """Execute a line with a verb and return the answer."""
         if line.split()[:1] == ["sleep"]:
-            # Whoever sleeps keeps nobody from acting.
+            # A verb that sleeps must not hold the lock.
             return verbs.do(self, line)
         with self._lock:
             return verbs.do(self, line)
 
     def inject(self, fault: AnyFault) -> str:
-        """Inject a fault now; what the machine shows of it."""
+        """Inject a fault now. Returns what the machine shows of it."""
         check([fault], self.network, timed=False)
         check_messages(self._stage.task, [fault])
         refuse_impossible((fault,), self._stage.machine)
@@ -93,12 +93,12 @@ class Live:
         try:
             happened = self._stage.injector.inject(fault)
         except BaseException as failure:
-            self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} failed half-way: {failure}")
+            self._stage.problems.append(f"the fault {name_of(fault)} {fault.target} was injected only in part: {failure}")
             raise
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
 
     def broadcast(self, host: str, payload: bytes) -> None:
-        """Have a host broadcast."""
+        """Make a host broadcast."""
         if host not in self.network.hosts:
             raise FaultError(f"network {self.network.name!r} has no host {host!r}")
         if host not in self._stage.agents.running:
@@ -113,21 +113,21 @@ class Live:
         return (time.monotonic() - self._began) * 1000
 
     def asked(self) -> Scenario:
-        """Everything that was broadcast and injected so far, as a scenario that can be played again."""
+        """A scenario with every broadcast and fault so far, so that the run can be repeated."""
         scenario = self._stage.task.scenario
         return replace(scenario, script=tuple(self._script), faults=(*scenario.faults, *self._faults))
 
     def stream(self, interval_ms: float) -> None:
-        """Broadcast by itself this often; never if it is zero."""
+        """Set the interval of the stream; zero ends the stream."""
         self._interval_ms, self._next = interval_ms, time.monotonic()
 
     def snapshot(self) -> Snapshot:
-        """How things are."""
+        """The state of the network now."""
         with self._lock:
             return self._ledger.snapshot(self.name, self._interval_ms, self.problems)
 
     def captures(self, link: Link | None) -> str:
-        """Write captures out; those of a link, or all."""
+        """Flush all captures. Returns the files of a link, or all files."""
         captures, output = self._stage.captures, self._stage.task.output.absolute()
         captures.flush()
         wanted = [capture for capture in captures.planned if link is None or {capture.source, capture.target} == {link.a, link.b}]
@@ -138,16 +138,16 @@ class Live:
             while not self._ended.wait(TICK_S if not self._is_due(TICK_S) else max(0.0, self._next - time.monotonic())):
                 with self._lock:
                     self._tick()
-        except BaseException as failure:  # noqa: BLE001 - raised again by whoever ends it
+        except BaseException as failure:  # noqa: BLE001 - raised again by __exit__
             self._failure = failure
-            self._stage.problems.append(f"the network was left alone: {type(failure).__name__}: {failure}")
+            self._stage.problems.append(f"the stream and the checks have stopped: {type(failure).__name__}: {failure}")
             self._over.set()
 
     def _is_due(self, within_s: float) -> bool:
         return self._interval_ms > 0 and self._next - time.monotonic() <= within_s
 
     def _tick(self) -> None:
-        """Broadcast if it is time, and look after everything."""
+        """Broadcast if it is time, and check everything that may have died."""
         if self._is_due(0):
             self._next = max(self._next + self._interval_ms / 1000, time.monotonic())
             source = self._sources[self._sent % len(self._sources)]

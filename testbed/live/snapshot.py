@@ -1,4 +1,4 @@
-"""What there is to see of a network that is up, as plain data: the watch, the views and other terminals live on it."""
+"""The state of a network that is up, as plain data for `castbed watch`, the views and other terminals."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ PURPOSES = tuple(purpose.name.lower() for purpose in Purpose)
 
 
 class HostNow(msgspec.Struct, frozen=True):
-    """One host. `missing` counts the messages of all sources that it has not delivered yet."""
+    """One host. `missing` counts the messages of all sources that the host has not delivered yet."""
 
     host: str
     state: str
@@ -16,11 +16,11 @@ class HostNow(msgspec.Struct, frozen=True):
     delivered: int
     missing: int
     parents: dict[str, str]
-    """Its parent in the tree of each source, where it has one."""
+    """The host's parent in the tree of each source that it has a parent for."""
 
 
 class LinkNow(msgspec.Struct, frozen=True):
-    """One link between switches. `changes` says how it differs from what was built; `packets` has both ways of an expensive one."""
+    """One link between switches. `changes` says how the link differs from how it was built; `packets` is for expensive links."""
 
     link: str
     a: str
@@ -29,26 +29,26 @@ class LinkNow(msgspec.Struct, frozen=True):
     up: bool
     changes: str
     packets: dict[str, dict[str, int]]
-    """For `a->b` and `b->a`, the packets seen by purpose."""
+    """For each direction, `a->b` and `b->a`, the packets by purpose."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that there is to see of a network at an instant."""
+    """The state of a network at an instant."""
 
     name: str
     network: str
     protocol: str
     results: str
     at_s: float
-    """Since the network was ready."""
+    """Seconds since the network was ready."""
     interval_ms: float
-    """Between two messages of the stream; zero if there is none."""
+    """Milliseconds between two messages of the stream; zero if there is no stream."""
     broadcasts: dict[str, int]
     """Messages so far, by source."""
     expensive_packets: dict[str, int]
     """Host-to-host packets that crossed at least one expensive link, by purpose."""
     lower_bound: int
-    """Of those with data, per message: one for each cluster but that of the source."""
+    """The least expensive packets per message: one for each cluster except the source's."""
     hosts: tuple[HostNow, ...]
     links: tuple[LinkNow, ...]
     clusters: tuple[tuple[str, ...], ...]

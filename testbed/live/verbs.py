@@ -1,6 +1,6 @@
-"""The verbs of a network that is up: what is typed, in its own command line or from another terminal, and what it means.
+"""The verbs of a network that is up, typed in its own command line or in another terminal.
 
-A verb takes its words and a `Live` network, acts, and gives its answer as text. Wrong words raise a `FaultError` that says how to write it.
+A verb takes its words and a `Live` network, acts, and returns its answer as text. Wrong words raise a `FaultError` with the usage.
 """
 
 import shlex
@@ -28,7 +28,7 @@ SHORTEST_STREAM_MS = 1.0
 
 @dataclass(frozen=True)
 class Verb:
-    """`usage` names the words; `hosts`, `switches` or `links` says which names of the network complete them."""
+    """A verb. `names` is `hosts`, `switches` or `links`: the names of the network that complete its words."""
 
     usage: str
     help: str
@@ -37,7 +37,7 @@ class Verb:
 
 
 def do(live: "Live", line: str) -> str:
-    """Do what a line says; the answer."""
+    """Execute a line with a verb and return the answer."""
     words = _split(line)
     if not words:
         return ""
@@ -61,7 +61,7 @@ def _split(line: str) -> Words:
 
 
 def _inject(make: Callable[[Network, Words], AnyFault]) -> Callable[["Live", Words], str]:
-    """A verb that makes a fault of its words and injects it."""
+    """The action of a verb that makes a fault from its words and injects it."""
 
     def act(live: "Live", words: Words) -> str:
         return live.inject(make(live.network, words))
@@ -70,7 +70,7 @@ def _inject(make: Callable[[Network, Words], AnyFault]) -> Callable[["Live", Wor
 
 
 def _take_link(network: Network, words: Words) -> tuple[str, str]:
-    """Take a link off the words, written `s1 s2`, `s1-s2` or, for one way, `s1->s2`; its name and the end that it leads towards."""
+    """Remove a link from the words: `s1 s2`, `s1-s2` or, for one direction, `s1->s2`. Returns its name and the end of the direction."""
     first = words.pop(0)
     source, arrow, target = first.partition("->")
     if not arrow:
@@ -80,16 +80,16 @@ def _take_link(network: Network, words: Words) -> tuple[str, str]:
 
 
 def _both_ways(network: Network, words: Words) -> str:
-    """Take a link that is not meant one way."""
+    """Remove a link from the words; one direction of a link is refused."""
     link, towards = _take_link(network, words)
     if towards:
-        raise ValueError("this is done to both ways of a link")
+        raise ValueError("this verb acts on both directions of a link")
     return link
 
 
 def _nothing_more(words: Words) -> None:
     if words:
-        raise ValueError(f"{' '.join(words)!r} is more than is needed")
+        raise ValueError(f"unexpected {' '.join(words)!r}")
 
 
 def _end(words: Words, fault: AnyFault) -> AnyFault:
@@ -118,7 +118,7 @@ def _change(network: Network, words: Words) -> AnyFault:
     for word in words:
         key, _, value = word.partition("=")
         if key not in _CHANGES:
-            raise ValueError(f"{word!r} changes nothing: there are {', '.join(_CHANGES)}")
+            raise ValueError(f"{word!r} is not a property of links: choose from {', '.join(_CHANGES)}")
         values[_CHANGES[key].field] = _CHANGES[key].parse(value)
     return vocabulary.LinkChange(link=link, towards=towards, **values)
 
@@ -159,7 +159,7 @@ def _controller(_: Network, words: Words) -> AnyFault:
 
 
 def _link(network: Network, words: Words) -> AnyFault:
-    """Mininet's own verb."""
+    """The fault for Mininet's verb `link`."""
     link = _both_ways(network, words)
     return _end(words[1:], _either(words[0], vocabulary.LinkDown, vocabulary.LinkUp, ("down", "up"))(link=link))
 
@@ -191,7 +191,7 @@ def _broadcast(live: "Live", words: Words) -> str:
 def _stream(live: "Live", words: Words) -> str:
     interval_ms = 0.0 if words[0] == "off" else time_ms(words[0])
     if words[0] != "off" and interval_ms < SHORTEST_STREAM_MS:
-        raise ValueError(f"a message every {words[0]} is more than a host can broadcast: {SHORTEST_STREAM_MS:g}ms is the least")
+        raise ValueError(f"a host cannot broadcast a message every {words[0]}: {SHORTEST_STREAM_MS:g}ms is the shortest interval")
     live.stream(interval_ms)
     return "no stream" if words[0] == "off" else f"a message every {words[0]}"
 
@@ -221,39 +221,46 @@ def _capture(live: "Live", words: Words) -> str:
 
 
 VERBS: dict[str, Verb] = {
-    "fail": Verb("fail s1 s2", "pull a link", _inject(lambda n, w: _end(w, vocabulary.LinkDown(link=_both_ways(n, w)))), "links"),
+    "fail": Verb(
+        "fail s1 s2", "take a link down", _inject(lambda n, w: _end(w, vocabulary.LinkDown(link=_both_ways(n, w)))), "links"
+    ),
     "heal": Verb(
         "heal s1 s2",
-        "plug a link in again, as it was built",
+        "bring a link up again, as it was built",
         _inject(lambda n, w: _end(w, vocabulary.Heal(link=_both_ways(n, w)))),
         "links",
     ),
-    "healall": Verb("healall", "every link as it was built", _inject(lambda _, w: _end(w, vocabulary.Heal()))),
-    "lose": Verb("lose s1 s2 10% or, one way, lose s1->s2 100%", "lose this share of packets", _inject(_lose), "links"),
+    "healall": Verb("healall", "bring every link up again, as it was built", _inject(lambda _, w: _end(w, vocabulary.Heal()))),
+    "lose": Verb(
+        "lose s1 s2 10% or, one way, lose s1->s2 100%", "make a link lose this share of packets", _inject(_lose), "links"
+    ),
     "slow": Verb("slow s1 s2 500kbit, or one way s1->s2", "change the bandwidth of a link", _inject(_slow), "links"),
     "change": Verb(
-        f"change s1 s2 KEY=VALUE..., with {', '.join(_CHANGES)}", "change what a link does to packets", _inject(_change), "links"
+        f"change s1 s2 KEY=VALUE..., with {', '.join(_CHANGES)}", "change properties of a link", _inject(_change), "links"
     ),
     "flap": Verb(
-        "flap s1 s2 [TIMES [DOWN [UP]]], such as flap s1 s2 3 200ms 1s", "pull a link again and again", _inject(_flap), "links"
+        "flap s1 s2 [TIMES [DOWN [UP]]], such as flap s1 s2 3 200ms 1s",
+        "take a link down and up several times",
+        _inject(_flap),
+        "links",
     ),
-    "partition": Verb("partition s1,s2 | s3,s4", "pull every link between the sides", _inject(_partition), "switches"),
+    "partition": Verb("partition s1,s2 | s3,s4", "take down every link between the sides", _inject(_partition), "switches"),
     "crash": Verb("crash h3", "kill the agent of a host", _inject(_on_host(vocabulary.Crash)), "hosts"),
-    "restart": Verb("restart h3 [lost]", "start it again, with its storage or without", _inject(_restart), "hosts"),
-    "pause": Verb("pause h3", "have the agent of a host stand still", _inject(_on_host(vocabulary.Pause)), "hosts"),
-    "resume": Verb("resume h3", "let it go on", _inject(_on_host(vocabulary.Resume)), "hosts"),
+    "restart": Verb("restart h3 [lost]", "start the agent again, with its storage or without", _inject(_restart), "hosts"),
+    "pause": Verb("pause h3", "pause the agent of a host", _inject(_on_host(vocabulary.Pause)), "hosts"),
+    "resume": Verb("resume h3", "let a paused agent continue", _inject(_on_host(vocabulary.Resume)), "hosts"),
     "switch": Verb("switch s1 stop, or start", "stop a switch, or start it again", _inject(_switch), "switches"),
     "controller": Verb("controller stop, or start", "stop the controller, or start it again", _inject(_controller)),
-    "link": Verb("link s1 s2 down, or up", "Mininet's way to pull a link or plug it in", _inject(_link), "links"),
+    "link": Verb("link s1 s2 down, or up", "take a link down or up, as in Mininet", _inject(_link), "links"),
     "fault": Verb(
-        "fault fault=drop-message host=h3 kind=Copy", "any fault of the vocabulary, field by field", _inject(_any_fault)
+        "fault fault=drop-message host=h3 kind=Copy", "any fault that a scenario can have, field by field", _inject(_any_fault)
     ),
-    "broadcast": Verb("broadcast h1 hello", "have a host broadcast a message", _broadcast, "hosts"),
-    "stream": Verb("stream 50ms, or stream off", "how often the source broadcasts by itself", _stream),
-    "tree": Verb("tree [h1]", "the parent graph now", _tree, "hosts"),
-    "status": Verb("status", "hosts and links now", _status),
-    "costs": Verb("costs", "expensive packets so far, by link and per message", _costs),
-    "capture": Verb("capture [s1 s2]", "write the captures out, and say where they are", _capture, "links"),
-    "sleep": Verb("sleep 5s", "wait, in a script", _sleep),
+    "broadcast": Verb("broadcast h1 hello", "make a host broadcast a message", _broadcast, "hosts"),
+    "stream": Verb("stream 50ms, or stream off", "set the interval of the stream of broadcasts", _stream),
+    "tree": Verb("tree [h1]", "show the parent graph", _tree, "hosts"),
+    "status": Verb("status", "show hosts and links", _status),
+    "costs": Verb("costs", "show expensive packets so far, by link and per message", _costs),
+    "capture": Verb("capture [s1 s2]", "write the captures to disk, and print their files", _capture, "links"),
+    "sleep": Verb("sleep 5s", "wait (for scripts)", _sleep),
 }
-"""Every verb, as it is typed."""
+"""Every verb by its name."""

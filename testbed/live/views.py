@@ -1,4 +1,4 @@
-"""A snapshot as text that fits an 80-column terminal."""
+"""Shows a snapshot as text that fits an 80-column terminal."""
 
 import io
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 def text(*parts: RenderableType) -> str:
-    """What a terminal would show, without colours."""
+    """The text that a terminal would show, without colours."""
     console = plain_console(file=io.StringIO(), width=WIDTH)
     for part in parts:
         console.print(part)
@@ -28,7 +28,7 @@ def text(*parts: RenderableType) -> str:
 
 
 def status(now: Snapshot) -> str:
-    """Hosts and links."""
+    """The state of hosts and links, for the verb `status`."""
     return text(headline(now), "", host_table(now), "", link_table(now), *(f"problem: {problem}" for problem in now.problems))
 
 
@@ -51,7 +51,7 @@ def host_table(now: Snapshot) -> Table:
 
 
 def parents_of(host: HostNow) -> str:
-    """The parent of a host; with several sources, that in the tree of each."""
+    """The parent of a host; with several trees, the parent in each, with its source."""
     if len(host.parents) == 1:
         return next(iter(host.parents.values()))
     return ", ".join(f"{parent} ({source})" for source, parent in host.parents.items())
@@ -68,12 +68,12 @@ def link_table(now: Snapshot) -> Table:
 
 
 def packets_on(link: LinkNow) -> int:
-    """Packets both ways."""
+    """Packets in both directions."""
     return sum(count for way in link.packets.values() for count in way.values())
 
 
 def tree(now: Snapshot, source: str = "") -> str:
-    """The parent graph of each source, or of one."""
+    """The parent graph of each source, or of one source, for the verb `tree`."""
     if source and source not in {host.host for host in now.hosts}:
         raise FaultError(f"there is no host {source!r}")
     known = [name for name in dict.fromkeys(s for host in now.hosts for s in host.parents) if source in {"", name}]
@@ -83,7 +83,7 @@ def tree(now: Snapshot, source: str = "") -> str:
 
 
 def tree_of(now: Snapshot, source: str) -> Tree:
-    """The parent graph of a source: leaders are those whose parent is in another cluster. Who cannot be reached from it stands below."""
+    """The parent graph of a source. A leader has its parent in another cluster. Hosts that are not below the source follow at the end."""
     cluster_of = {host: number for number, cluster in enumerate(now.clusters) for host in cluster}
     parent_of = {host.host: host.parents[source] for host in now.hosts if source in host.parents}
     state = {host.host: f" ({host.state})" if host.state != "up" else "" for host in now.hosts}
@@ -106,7 +106,7 @@ def tree_of(now: Snapshot, source: str) -> Tree:
 
 
 def costs(now: Snapshot) -> str:
-    """Expensive packets so far."""
+    """Expensive packets so far, for the verb `costs`."""
     table = table_of("link", "way", *PURPOSES, "all")
     for column in range(2, 3 + len(PURPOSES)):
         table.columns[column].justify = "right"
@@ -128,7 +128,7 @@ def _counts(counts: dict[str, int]) -> list[str]:
 
 
 def table_of(*headings: str, title: str = "") -> Table:
-    """A table in the house's style."""
+    """An empty table in Castbed's style."""
     table = Table(
         box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False, title=title or None, title_justify="left"
     )
@@ -138,25 +138,25 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
-    """The whole network on one screen. Where there are more hosts or links than lines, those in trouble come first."""
+    """The whole network on one screen. If there are more hosts or links than lines, those with problems come first."""
     lines = max(1, height - 6 - len(now.problems[-2:]))
     hosts = sorted(now.hosts, key=lambda host: (host.state == "up", host.missing == 0))
     links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
-    busy = table_of("link", "", "/s", "changed to")
-    busy.columns[2].justify = "right"
+    link_rows = table_of("link", "", "/s", "changed to")
+    link_rows.columns[2].justify = "right"
     earlier = {link.link: link for link in before.links}
     for link in _first(links, now.links, lines):
         state = Text("DOWN", "bold red") if not link.up else "expensive" if link.expensive else "cheap"
         per_s = _per_second(packets_on(link) - packets_on(earlier[link.link]), before, now) if link.expensive else ""
-        busy.add_row(link.link, state, per_s, link.changes)
-    people = table_of("host", "", "has", "lacks", "parent")
+        link_rows.add_row(link.link, state, per_s, link.changes)
+    host_rows = table_of("host", "", "has", "lacks", "parent")
     for column in (2, 3):
-        people.columns[column].justify = "right"
+        host_rows.columns[column].justify = "right"
     for host in _first(hosts, now.hosts, lines):
         trouble = Text("" if host.state == "up" else host.state, "bold red")
-        people.add_row(host.host, trouble, str(host.delivered), str(host.missing or ""), parents_of(host))
+        host_rows.add_row(host.host, trouble, str(host.delivered), str(host.missing or ""), parents_of(host))
     both = Table.grid(padding=(0, 3))
-    both.add_row(people, busy)
+    both.add_row(host_rows, link_rows)
     more = len(now.hosts) - lines, len(now.links) - lines
     left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
     problems = (Text(problem[: width - 1], "bold red") for problem in now.problems[-2:])
@@ -164,7 +164,7 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
 
 
 def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Sequence[Row]:
-    """All rows in their own order if there is room, else those that come first when sorted."""
+    """All rows in their own order if they fit, else the first of the sorted rows."""
     return rows if len(rows) <= lines else sorted_rows[:lines]
 
 
