@@ -1,17 +1,17 @@
-"""Eager reliable broadcast: whoever receives a message for the first time passes it on to all.
+"""Eager reliable broadcast: a host that receives a message for the first time passes it on to all others.
 
 Source: the second paper ("Reliable Broadcast"), Algorithm 3.3, on the perfect links of `hostagent.parts.links`.
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. There is no failure detector.
 
-Guarantees. No creation, no duplication, validity, and agreement: before a host delivers a message, it has it on stable storage for all
-others. So a sender that dies half-way leaves nobody behind, if only one host that received the message lives. It is not uniform: a host
-may deliver, crash for good before anything has left it, and leave nobody knowing. As nothing is ever guessed, partitions, pauses and
-delays cost time and nothing else.
+Guarantees. No creation, no duplication, validity, and agreement: before a host delivers a message, it has stored letters with the message
+for all others. So if the sender dies half-way, one live host that received the message is enough for all others to get it. Agreement is not
+uniform: a host may deliver a message and crash for good before it has sent anything, so that no other host ever gets the message. As there
+is no detector that can err, partitions, pauses and delays cost time and nothing else.
 
-Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements. The n - 1 acknowledgements of what a host receives
-first travel with its own letter to the sender, so that makes n (n - 1) data datagrams and (n - 1)(n - 1) of control when nothing is lost;
-with packing off n (n - 1) of each.
+Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements. The acknowledgement of the first letter that each of
+the n - 1 others receives travels with its own letter to the sender of the first. So there are n (n - 1) data datagrams and (n - 1)(n - 1)
+control datagrams when nothing is lost; with packing off, n (n - 1) of each.
 """
 
 from hostagent.contract.core import Core
@@ -22,7 +22,7 @@ from hostagent.parts.links import Letter, LinkParameters, Links
 
 
 class EagerReliable(Core):
-    """Everybody relays everything, once."""
+    """Every host relays every message once."""
 
     name = "eager-reliable"
     number = 4
@@ -43,7 +43,7 @@ class EagerReliable(Core):
 
     @classmethod
     def promise(cls, parameters: LinkParameters, hosts: int) -> Promise:
-        """A way that is open for as long as a link needs is used. Kept are, for each host, a link and two numbers."""
+        """A way that is open for the patience of a link is used. For each other host, a link and two numbers are kept."""
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
             *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
@@ -56,7 +56,7 @@ class EagerReliable(Core):
         self._take(self.env.host, sequence, payload)
 
     def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - it does not matter who passed it on
-        """A message that is new is treated like one's own."""
+        """Treat a new message like one of this host's own."""
         self._take(letter.origin, letter.sequence, letter.payload)
 
     def _take(self, origin: str, sequence: int, payload: bytes) -> None:

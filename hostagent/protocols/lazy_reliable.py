@@ -6,21 +6,21 @@ and the heartbeats of `hostagent.parts.detector`.
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. The paper assumes that failures
 are detected perfectly: each crash, and nothing but crashes.
 
-Guarantees. No creation, no duplication, validity as far as the sender itself can reach, and agreement: a host that sent something is either
-up, and then its links bring it to all, or it is suspected, and then whoever has something from it sends that to all.
+Guarantees. No creation, no duplication, validity as far as the sender itself can reach, and agreement: either the sender of a message is
+up, and its links bring the message to all; or the sender is suspected, and every host that has the message from it sends it to all.
 
-When the detector errs. What came from a host that is suspected wrongly is relayed for nothing: that costs packets and breaks no promise. A
-crash that is not noticed yet delays agreement for as long. A host that comes and goes so fast that it is never suspected, and never stays
-for long enough to finish, can keep others waiting for its messages: faults must end, or last. It is not uniform: who delivers a message,
-was the only one to have it and dies for good leaves nobody knowing.
+When the detector errs. Messages from a host that is suspected wrongly are relayed for nothing: that costs packets and breaks no promise. A
+crash that is not noticed yet delays agreement until it is. A host that crashes and restarts so fast that it is never suspected, and never
+stays up for long enough to finish, can keep others waiting for its messages: faults must end, or last. Agreement is not uniform: if the
+only host that has a message delivers it and dies for good, no other host ever gets the message.
 
-Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control) when nobody is suspected. If f hosts that have
-it from a suspected host relay it, (1 + f)(n - 1) letters, those of relays as repair, and as many acknowledgements. And the heartbeats:
+Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control) when nobody is suspected. If f hosts relay a
+message that they have from a suspected host: (1 + f)(n - 1) letters, those of relays as repair, and as many acknowledgements. Heartbeats:
 n (n - 1) a period, whatever is broadcast.
 
-What is kept. A message may have to be relayed until everybody has it, and it is kept for as long, on stable storage. A host says with
-each heartbeat and each letter below which number all its letters have been acknowledged by everybody; what came from it under lower numbers
-is dropped. So a host that is down holds this up, as it may come back; when all are up, nothing is kept.
+What is kept. A message may have to be relayed until every host has it, and until then it is kept on stable storage. Each heartbeat and each
+letter of a host says below which number all hosts have acknowledged its letters; messages that came in letters with lower numbers are
+dropped. So messages are kept while a host is down, since it may come back; when all hosts are up, nothing is kept.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from hostagent.parts.links import Letter, Links
 
 
 class LazyReliable(Core):
-    """Relay what came from those who are suspected."""
+    """Relay the messages that came from suspected hosts."""
 
     name = "lazy-reliable"
     number = 5
@@ -59,9 +59,9 @@ class LazyReliable(Core):
 
     @classmethod
     def promise(cls, parameters: DetectorParameters, hosts: int) -> Promise:
-        """What the sender began, another finishes once it has noticed that it must: that takes a detection and what a link takes.
+        """Another host finishes what the sender began once it suspects the sender: that takes a detection and the patience of a link.
 
-        Kept are, for each host, a link, two numbers, and two of the detector.
+        For each other host, a link, two numbers, and two numbers of the detector are kept.
         """
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
@@ -80,7 +80,7 @@ class LazyReliable(Core):
         parameters.check_detector()
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Take up again what may have to be relayed; whether it must be, the detector will say."""
+        """Restore the messages that may have to be relayed; the detector will say whether they must be."""
         for key, (origin, sequence, payload) in ((key, value) for key, value in stored.items() if key.startswith("kept/")):
             _, sender, number = key.split("/")
             self.kept.setdefault(sender, {})[int(number)] = Letter(0, origin, sequence, int(number), 0, payload)
@@ -91,14 +91,14 @@ class LazyReliable(Core):
         self.links.send(self.env.host, sequence, payload)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Take a message as one from a host that was suspected until now, if it was. Letters and heartbeats say what everybody has."""
+        """Handle a message while its sender still counts as suspected, if it was. Letters and heartbeats say what all hosts have."""
         super().on_message(sender, message, expensive)
         self.detector.heard(sender)
         if isinstance(message, Letter | Heartbeat):
             self._drop_below(sender, message.floor)
 
     def on_letter(self, sender: str, letter: Letter) -> None:
-        """Deliver what is new, and keep it or pass it on, as its sender is trusted or not."""
+        """Deliver a new message; keep it if its sender is trusted, or else pass it on."""
         if letter.sequence in self.delivery.delivered(letter.origin):
             return
         self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
@@ -109,7 +109,7 @@ class LazyReliable(Core):
             self.env.store(f"kept/{sender}/{letter.number}", (letter.origin, letter.sequence, letter.payload))
 
     def on_suspect(self, host: str) -> None:
-        """Pass on everything that came from there: from now on this host's own links are responsible for it."""
+        """Pass on every message that came from the suspected host: from now on this host's links are responsible for them."""
         for letter in self.kept.pop(host, {}).values():
             self.env.store(f"kept/{host}/{letter.number}", None)
             self._relay(letter)
@@ -121,7 +121,7 @@ class LazyReliable(Core):
         self.links.send(letter.origin, letter.sequence, letter.payload, purpose=Purpose.REPAIR)
 
     def _drop_below(self, sender: str, floor: int) -> None:
-        """Everybody has what came from the sender under lower numbers."""
+        """Drop the messages from the sender's letters below `floor`: all hosts have them."""
         kept = self.kept.get(sender, {})
         for number in [number for number in kept if number < floor]:
             del kept[number]

@@ -6,22 +6,23 @@ heartbeats of `hostagent.parts.detector`.
 Model. Datagrams are lost, duplicated and reordered; hosts crash, for good or to restart with their storage. The paper assumes that failures
 are detected perfectly: each crash, and nothing but crashes.
 
-Guarantees. No creation, no duplication, validity, and uniform agreement: what any host delivers, also one that crashes right after, every
-correct host delivers. A copy from a host acknowledges the message, as that host has it on stable storage by then, for all others. So
-the crash of a host that has delivered takes nothing away, which is what a replicated database needs.
+Guarantees. No creation, no duplication, validity, and uniform agreement: what any host delivers, even one that crashes right after, every
+correct host delivers. A copy from a host acknowledges the message, because that host has stored letters with the message for all others
+before it sends. So no message is lost by the crash of a host that has delivered it, which is what a replicated database needs.
 
-When the detector errs. A crash that is not noticed yet delays delivery. A host that is suspected wrongly is not waited for: a message may
-then be delivered that it does not have yet. It still gets it, from every host that has it, unless all of those die for good first; only
-then is uniform agreement broken, and it is not counted against this protocol: every host owes a message only to those that it did not
-suspect when it delivered it. What is delivered was broadcast, and is delivered once, whatever the detector says.
+When the detector errs. A crash that is not noticed yet delays delivery. A host that is suspected wrongly is not waited for, so others may
+deliver a message that this host does not have yet. It still gets the message, from every host that has it, unless all of those die for good
+first. Only then is uniform agreement broken, and that is not counted against this protocol: a host that delivers owes the message only to
+the hosts that it did not suspect at that time. Whatever the detector says, no message is created or delivered twice.
 
 With `waits_for=majority` a message is delivered when more than half of the hosts have passed it on, suspected or not, as is often done
-where no detector is to be trusted. That is uniform, and goes on, only while a majority of all hosts lives. What is promised of it is what
-holds whoever dies: no creation, no duplication.
+where no detector can be trusted. That is uniform, and makes progress, only while a majority of all hosts lives. So only what holds whoever
+dies is promised: no creation, no duplication.
 
-Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements of the links. The n - 1 acknowledgements of what a host
-receives first travel with its own letter to the sender, so that makes n (n - 1) data datagrams and (n - 1)(n - 1) of control when nothing
-is lost; with packing off n (n - 1) of each. And the heartbeats: n (n - 1) a period, whatever is broadcast.
+Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements of the links. The acknowledgement of the first letter
+that each of the n - 1 others receives travels with its own letter to the sender of the first. So there are n (n - 1) data datagrams and
+(n - 1)(n - 1) control datagrams when nothing is lost; with packing off, n (n - 1) of each. Heartbeats: n (n - 1) a period, whatever is
+broadcast.
 """
 
 from collections.abc import Mapping
@@ -42,11 +43,11 @@ class UniformParameters(DetectorParameters, frozen=True, kw_only=True):
     """When a message is delivered."""
 
     waits_for: Literal["all", "majority"] = "all"
-    """Until all hosts that are not suspected have a message, or more than half of all hosts."""
+    """Wait until all hosts that are not suspected have a message, or until more than half of all hosts have it."""
 
 
 class Uniform(Core):
-    """Deliver when all who seem to be there have it. The paper's names: `pending`, and `acks` for its ack_m."""
+    """Deliver a message when all hosts that are not suspected have it. `pending` is the paper's name, and `acks` its ack_m."""
 
     name = "uniform"
     number = 6
@@ -70,9 +71,9 @@ class Uniform(Core):
 
     @classmethod
     def promise(cls, parameters: UniformParameters, hosts: int) -> Promise:
-        """A message goes out and the copies of all others come back, over two links, and those who do not answer must be suspected.
+        """A message goes out and the copies of all others come back, over two links, and hosts that do not answer must be suspected.
 
-        Kept are, for each host, a link, two numbers, and two of the detector.
+        For each other host, a link, two numbers, and two numbers of the detector are kept.
         """
         safe = (Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION)
         uniform = (Guarantee.VALIDITY, Guarantee.UNIFORM_AGREEMENT) if parameters.waits_for == "all" else ()
@@ -90,7 +91,7 @@ class Uniform(Core):
         parameters.check_detector()
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Take up again what was pending, and who had it."""
+        """Restore the pending messages, and which hosts have each."""
         for key, value in stored.items():
             match key.split("/"):
                 case ["pending", origin, sequence]:
@@ -99,21 +100,21 @@ class Uniform(Core):
                     self.acks.setdefault((origin, int(sequence)), {})[host] = None
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Send to all; it is delivered here, too, only when all have it."""
+        """Send to all. The message is delivered here, too, only when all have it."""
         self._acknowledge(self.env.host, (self.env.host, sequence), payload)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Take a message as one from a host that was suspected until now, if it was. Whatever it says, its sender is there."""
+        """Handle a message while its sender still counts as suspected, if it was. Then tell the detector that the sender is up."""
         super().on_message(sender, message, expensive)
         self.detector.heard(sender)
 
     def on_letter(self, sender: str, letter: Letter) -> None:
-        """The sender has the message; from now on this host has it, too."""
+        """Note that the sender has the message, and that this host has it too."""
         if letter.sequence not in self.delivery.delivered(letter.origin):
             self._acknowledge(sender, (letter.origin, letter.sequence), letter.payload)
 
     def on_suspect(self, host: str) -> None:  # noqa: ARG002 - whoever it is, it is not waited for any more
-        """What waited for this host alone can be delivered."""
+        """Deliver the messages that waited only for this host."""
         for message in list(self.pending):
             self._deliver_if_all_have_it(message)
 
@@ -138,7 +139,7 @@ class Uniform(Core):
             self.env.store(f"ack/{message[0]}/{message[1]}/{host}", True)
 
     def _deliver_if_all_have_it(self, message: MessageId) -> None:
-        """What follows from the paper's canDeliver."""
+        """Deliver a message if the paper's canDeliver is true."""
         if not self._can_deliver(self.acks[message]):
             return
         origin, sequence = message

@@ -1,4 +1,4 @@
-"""Changes to a propagation graph after it was built: more independence for its sites, or less load at the cost of depth.
+"""Changes to a propagation graph after it was built: more independence of its sites, or less load at the cost of depth.
 
 Third paper, section 3.5 and section 4.1.2 (Figure 4.1).
 """
@@ -10,11 +10,11 @@ from hostagent.protocols.propagation_graph.graph import PropagationGraph
 
 
 def make_independent(graph: PropagationGraph) -> PropagationGraph:
-    """Spare extra sites the messages of groups that they are not in, wherever one order can still be kept.
+    """Remove extra sites from the paths of groups that they are not in, wherever one order can still be kept.
 
-    A member that gets a group's messages from an extra site gets them instead from the next member further up (Figure 3.4). All merges
-    that it must do then have to be done by it alone; other members that need the same merge become its descendants (Figure 3.5). Where
-    that does not help, the extra site stays (Figure 3.6).
+    A member that gets a group's messages from an extra site gets them instead from the next member further up (Figure 3.4). The member
+    must then be the only site to do its merges; other members that need the same merge become its descendants (Figure 3.5). Where that
+    does not help, the extra site stays (Figure 3.6).
     """
     better: PropagationGraph | None = graph
     while better is not None:
@@ -44,7 +44,7 @@ def _more_independent(graph: PropagationGraph) -> Iterator[PropagationGraph]:
 
 
 def _gathered(graph: PropagationGraph, group: str, merger: str) -> PropagationGraph:
-    """The graph with every site that needs a merge which `merger` does now moved below it, together with the site's own subtree."""
+    """The graph in which every site that needs a merge that `merger` now does is moved below `merger`, with the site's subtree."""
     parents, bypasses = dict(graph.parents), dict(graph.bypasses)
     for other in graph.groups:
         merging = graph.merge_sites(group, other) if other != group else {}
@@ -56,10 +56,10 @@ def _gathered(graph: PropagationGraph, group: str, merger: str) -> PropagationGr
 
 
 def spread_load(graph: PropagationGraph, most_children: int) -> PropagationGraph:
-    """Give every site at most so many children where that costs no extra sites: depth grows, the load of the busiest site falls.
+    """Give every site at most `most_children` where that adds no extra sites: depth grows, the load of the busiest site falls.
 
     A child of a site with too many children moves below a sibling that is in all the groups whose messages the child gets from
-    the parent, so the sibling handles none that it would not get anyway.
+    the parent, so the sibling gets no messages that it would not get anyway.
     """
     parents = dict(graph.parents)
     waiting = list(graph.roots)

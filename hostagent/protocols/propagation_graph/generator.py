@@ -7,11 +7,12 @@ Third paper, section 3.3 and appendix I; section 4.3 for random graphs, 4.4 for 
     heuristic-3            the site nearest to the parent, ties to one that shares a group with it, then to the site in most groups
     random                 the root and one site of each partition, at random
     minimum-spanning-tree  one tree over all sites, of the least total distance; its root is in most groups, and has as many children as
-    can be shortest-path-tree     one tree over all sites, in which every site has the shortest way to a root in most groups
+                           possible
+    shortest-path-tree     one tree over all sites, in which every site has the shortest path to a root in most groups
 
-Remaining ties go to the site that is listed first, so the text's arbitrary choices can be made by the order of sites.
+Remaining ties go to the site that is listed first, so the order of sites makes the text's arbitrary choices.
 
-The text is silent or wrong at these places. In the appendix, sites that share a group with the subroot and are in no partition are made
+The text is silent or wrong in these places. In the appendix, sites that share a group with the subroot and are in no partition are made
 children without being marked as placed; here they are placed like the others. Its "exists s in G such that s in S" means "s in g".
 Heuristic 3 may choose a site that shares no group with its parent, since the text says that the nearest site is always chosen.
 A site in no group is a tree of its own for the first four methods.
@@ -27,7 +28,7 @@ from hostagent.protocols.propagation_graph.graph import NOBODY, Groups, Propagat
 Method = Literal["heuristic-1", "heuristic-2", "heuristic-3", "random", "minimum-spanning-tree", "shortest-path-tree"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Distance = Callable[[str, str], float]
-"""The cost of the way between two sites."""
+"""The cost of the path between two sites."""
 
 
 def generate(
@@ -50,7 +51,7 @@ def _most_frequent(sites: Iterable[str], groups: Iterable[tuple[str, ...]]) -> s
 
 
 class _Builder:
-    """The appendix's procedures `main` and `new_subtree`, with the sites and groups that are not marked yet."""
+    """The procedures `main` and `new_subtree` of the appendix, with the sites and groups that are not marked yet."""
 
     def __init__(self, groups: Groups, sites: Sequence[str], method: Method, distance: Distance, random: Random) -> None:
         self.parents: dict[str, str] = {}
@@ -68,7 +69,7 @@ class _Builder:
         return self._random.choice(candidates) if self._method == "random" else _most_frequent(candidates, self._groups.values())
 
     def _place(self, root: str) -> None:
-        """Build the tree below a root. The text's recursion is a list of what is still to be done: trees can be deep."""
+        """Build the tree below a root, with a list of pending sites in place of the text's recursion, since trees can be deep."""
         waiting = [(root, NOBODY)]
         while waiting:
             site, parent = waiting.pop()
@@ -89,7 +90,7 @@ class _Builder:
         return children + [self._choose_child(subroot, partition, intersecters) for partition in partitions]
 
     def _partitions(self, intersecters: Iterable[str]) -> list[list[str]]:
-        """The groups left that are connected with an intersecter, such that groups of different partitions do not intersect."""
+        """The remaining groups connected with an intersecter, partitioned so that groups of different partitions do not intersect."""
         groups_of: dict[str, list[str]] = {}
         for name, members in self._groups.items():
             for member in members:
@@ -134,7 +135,7 @@ def _minimum_spanning_tree(root: str, sites: Sequence[str], distance: Distance, 
 
 
 def _shortest_path_tree(root: str, sites: Sequence[str], distance: Distance) -> dict[str, str]:
-    """Every site hangs below the nearest one that is on a shortest way from the root to it."""
+    """The parent of every site is the nearest site on a shortest path from the root to it."""
     order = {site: place for place, site in enumerate(sites)}
     far = {site: distance(root, site) for site in sites}
     outwards = sorted((site for site in sites if site != root), key=lambda site: (far[site], order[site]))

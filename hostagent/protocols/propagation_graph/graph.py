@@ -1,19 +1,19 @@
-"""Propagation graphs: along which sites the messages of each group travel, so that all sites deliver them in one order.
+"""Propagation graphs: the paths that the messages of each group take, so that all sites deliver them in one order.
 
 Third paper, chapter 3. The graph is a forest of sites. A source sends a message to one site, the *primary destination* of its group, and
 each site sends it on into those subtrees that hold members. Messages of different groups that meet at a site are merged there, and every
-edge keeps the order of what is sent over it. So two sites that both get two messages get them in the order of the site where they first
-met.
+edge keeps the order of what is sent over it. So two sites that both get two messages get them in the order of the site where the messages
+first met.
 
     PG1   every group has exactly one primary destination
-    PG2   there is exactly one path from it to every member
+    PG2   there is exactly one path from the primary destination to every member
     PG3   the primary destination is a member
     PG4   all sites on these paths are members; others are *extra sites*
 
 PG1 and PG2 are needed, PG3 and PG4 save messages: a message to n members takes n + e packets where e is the number of extra sites.
 
-With edges that go past an extra site (section 3.5), the graph is no longer a forest. What must hold then is said by `one_order`: all sites
-that deliver messages of two groups get the two merged by the same site.
+With edges that bypass an extra site (section 3.5), the graph is no longer a forest. `one_order` checks what must hold then: all sites that
+deliver messages of two groups get these messages merged by the same site.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ NOBODY = ""
 
 @dataclass(frozen=True)
 class PropagationGraph:
-    """A forest over sites, edges that go past it, and the routes of all groups that follow from both."""
+    """A forest over sites, edges that bypass sites of the forest, and the routes of all groups that follow from both."""
 
     groups: Groups
     parents: Mapping[str, str]
     """The parent of every site in the forest; that of a root is `NOBODY`."""
     bypasses: Mapping[tuple[str, str], str]
-    """From whom a site gets the messages of a group, where that is not its parent: by group and site."""
+    """By group and site: the sender of the group's messages to the site, if that is not the site's parent."""
 
     @cached_property
     def routes(self) -> Mapping[str, Mapping[str, str]]:
-        """For every group, from whom each site on its paths gets its messages; the primary destination from `NOBODY`."""
+        """For every group, the sender of its messages to each site on its paths; `NOBODY` for the primary destination."""
         return {group: self._route(group, members) for group, members in self.groups.items()}
 
     def _route(self, group: str, members: tuple[str, ...]) -> dict[str, str]:
@@ -54,7 +54,7 @@ class PropagationGraph:
         return route
 
     def _common_ancestor(self, members: tuple[str, ...]) -> str:
-        """The site furthest down from which the forest reaches all members."""
+        """The lowest site of the forest that is above all members or one of them."""
         common = self.ancestors(members[0])
         for member in members[1:]:
             above = set(self.ancestors(member))
@@ -102,7 +102,7 @@ class PropagationGraph:
 
     @cached_property
     def load(self) -> Mapping[str, int]:
-        """Messages that every site sends and receives if one message is sent to each group (section 4.1.2)."""
+        """The number of messages that each site sends and receives if one message is sent to each group (section 4.1.2)."""
         count = Counter(dict.fromkeys(self.parents, 0))
         for route in self.routes.values():
             count.update(route.keys())
@@ -110,7 +110,7 @@ class PropagationGraph:
         return count
 
     def merge_site(self, site: str, one: str, other: str) -> str:
-        """Where the messages of two groups that a site gets were merged: as far up as both came the same way."""
+        """The site that merges the messages of two groups for a site: the top of the common path on which both reach that site."""
         while (sender := self.routes[one][site]) and sender == self.routes[other][site]:
             site = sender
         return site
@@ -129,7 +129,7 @@ class PropagationGraph:
 
 
 def check(graph: PropagationGraph) -> dict[str, str]:
-    """What PG1 to PG4 and the one order say of a graph: empty where the property holds, and otherwise the first case against it."""
+    """For each of PG1 to PG4 and the one order: empty if the graph has the property, and otherwise the first counterexample."""
     return {
         "PG1": next(_without_primary(graph), ""),
         "PG2": next(_without_path(graph), ""),
@@ -151,7 +151,7 @@ def _without_primary(graph: PropagationGraph) -> Iterator[str]:
 
 
 def _without_path(graph: PropagationGraph) -> Iterator[str]:
-    """Every site of a route has one sender, so it has one path, if that leads to the primary destination at all."""
+    """Every site of a route has one sender, so it has exactly one path, unless the senders form a cycle."""
     for group, route in graph.routes.items():
         for member in graph.groups[group]:
             seen, site = {member}, member
