@@ -1,1 +1,1 @@
-"""How fast Castbed is, each time against a plain yardstick that is measured in the same run."""
+"""How fast Castbed is, each time compared with a simple yardstick that is measured in the same run."""

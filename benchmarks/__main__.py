@@ -1,4 +1,4 @@
-"""Runs every benchmark: `python -m benchmarks`; the exit status is the worst of theirs."""
+"""Runs every benchmark: `python -m benchmarks`. The exit status is the worst of all benchmarks."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ BENCHMARKS = ("simulator", "control", "pcap", "agent", "bring_up")
 
 
 def main() -> int:
-    """Run each in a process of its own, so that none sees the garbage of another."""
+    """Run each benchmark in a process of its own, so that none is slowed by the memory of another."""
     return max(abs(subprocess.call([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]])) for name in BENCHMARKS)
 
 

@@ -1,15 +1,15 @@
-"""The agent's datagrams per second, against a bare Python loop of recvmsg and sendto in the same run.
+"""The agent's datagrams per second, compared with a bare Python loop of recvmsg and sendto in the same run.
 
 Both receivers sit in a network namespace at one end of a veth pair; this process sits at the other end and sends the same datagrams to
 each: distinct messages of the protocol `basic`, encoded beforehand, with at most `WINDOW` of them unanswered. The agent, started by its
-launcher as in any run, decodes and validates each, delivers it, logs and stores the delivery, and acknowledges it. The bare loop receives,
-with the cost bit, and sends as many bytes back. Every datagram is answered, or nothing is reported.
+launcher as in any run, decodes and validates each, delivers it, logs and stores the delivery, and acknowledges it. The bare loop receives a
+datagram with its cost bit, and sends as many bytes back as the agent. If a datagram is not answered, nothing is reported.
 
-To do the same work as the bare loop, the agent answers each datagram with one of its own: packing is off. What the agent does unless it is
-told otherwise, with the acknowledgements of one wake-up in one datagram, is measured beside it.
+To do the same work as the bare loop, the agent answers each datagram with one of its own: packing is off. The agent's default, all
+acknowledgements of one wake-up in one datagram, is measured too.
 
-Per second of wall time both receivers also wait for this process, which sends and receives as much as they do. Per second of the receiver's
-own processor time they do not, nor for what else the machine does: that is the stricter figure, and the target is asked of both.
+In wall time, both receivers also wait for this process, which sends and receives as much as they do. The receiver's own processor time
+includes neither that nor other load of the machine: it is the stricter figure. The target applies to both.
 """
 
 import argparse
@@ -50,13 +50,13 @@ PAYLOAD = b"." * 64
 # Enough to keep the receiver busy while the answers to a whole wake-up of the agent are taken in.
 WINDOW = 512
 TARGET = 1 / 2
-# A receiver that is silent for this long has lost something.
+# If a receiver is silent for this long, a datagram was lost.
 PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a receiver achieved."""
+    """The rates that a receiver reached."""
 
     per_cpu_s: float
     per_wall_s: float
@@ -115,7 +115,7 @@ def the_bare_loop(namespaces: dict[str, Path], run: int) -> Iterator[int]:
 
 @contextmanager
 def _started(command: list[str], orders: str = "") -> Iterator[tuple[str, int]]:
-    """A process that says a line when it is ready; yields that line and the process."""
+    """A process that prints a line when it is ready; yields that line and the process."""
     process = subprocess.Popen(
         [*shell.WITH_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -138,13 +138,13 @@ def _codec(run: int) -> Codec:
 
 
 def encoded(run: int, count: int) -> list[bytes]:
-    """Distinct messages of the sender, as it would send them."""
+    """Distinct messages of the sender, encoded as datagrams."""
     encode, now = _codec(run).encode, time.time_ns()
     return [encode(NUMBERS["sender"], n, Copy(0, "sender", n, PAYLOAD), Purpose.DATA, now) for n in range(1, count + 1)]
 
 
 def flood(namespace: Path, datagrams: list[bytes], pid: int) -> Rates:
-    """Send every datagram and wait for as many answers, however packed; what the process that answers achieved."""
+    """Send every datagram and wait for as many answers, packed or not. Returns the rates of the process that answers."""
     unsent, unanswered = iter(datagrams), len(datagrams)
     with inside(namespace):
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -167,7 +167,7 @@ def flood(namespace: Path, datagrams: list[bytes], pid: int) -> Rates:
 
 
 def messages_in(datagram: bytes) -> int:
-    """How many messages a datagram carries, as told by the first bytes of a pack alone: the sender must not be what is measured."""
+    """How many messages a datagram carries, read from the first bytes of a pack only: the sender must not be the bottleneck."""
     return int.from_bytes(datagram[HEADER.size + 1 : HEADER.size + 3]) if datagram[4] == PACK else 1
 
 
@@ -179,7 +179,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def measure(arguments: argparse.Namespace) -> report.Result:
-    """Flood both receivers in turn."""
+    """Flood the receivers in turn."""
     doctor.require(Path(tempfile.gettempdir()))
     run = secrets.randbits(32)
     datagrams = encoded(run, arguments.datagrams)

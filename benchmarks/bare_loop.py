@@ -1,4 +1,4 @@
-"""The yardstick of the agent: as little Python as can receive a datagram with its cost bit and answer it.
+"""The yardstick of the agent: the least Python that can receive a datagram with its cost bit and answer it.
 
 python -m benchmarks.bare_loop ADDRESS PORT ANSWER_BYTES
 """
@@ -9,7 +9,7 @@ import sys
 
 def with_room(udp: socket.socket) -> None:
     """Give a socket the receive buffer that the agent has."""
-    # Linux names this option, Python does not: like SO_RCVBUF, but not held to the limit for ordinary users.
+    # SO_RCVBUFFORCE, which Python does not name: like SO_RCVBUF, but not bounded by the limit for ordinary users.
     so_rcvbufforce = 33
     udp.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, 4 << 20)
 

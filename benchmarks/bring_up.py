@@ -1,8 +1,8 @@
-"""Bring-up of shaped grids by Castbed, against stock Mininet that builds the same networks in the same run.
+"""Bring-up of shaped grids by Castbed, compared with stock Mininet that builds the same networks in the same run.
 
-Castbed's time is that of entering `testbed.network.emulation.emulate`: the network made and shaped, every parameter read back from the
-kernel, every switch connected, every flow installed, and the hosts shown to reach each other with the right cost bit. What stock Mininet
-does, which is less, is described in `benchmarks.stock`. Both give hosts static ARP entries, and limit the links between switches.
+Castbed's time is that of entering `testbed.network.emulation.emulate`: the network is made and shaped, every parameter read back from the
+kernel, every switch connected, every flow installed, and the hosts shown to reach each other with the right cost bit. Stock Mininet does
+less; `benchmarks.stock` describes what. Both give hosts static ARP entries, and limit the bandwidth of links between switches.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from topologies.network import Network
 
 @dataclass(frozen=True)
 class Size:
-    """A network to bring up, and what is asked for."""
+    """A network to bring up, and the target for it."""
 
     network: Network
     target: float
@@ -35,14 +35,14 @@ class Size:
 SIZES = {
     "5x5": Size(grid(5, 5), target=1 / 4, repeat=5),
     "10x10": Size(grid(10, 10), target=1 / 5, repeat=3),
-    # Once, as stock Mininet takes minutes.
+    # Only once, since stock Mininet takes minutes.
     "8x8x4": Size(grid(8, 8, hosts_per_switch=4), target=1 / 5, repeat=1),
 }
 
 
 @dataclass
 class Stopwatch:
-    """Stands where the progress of a bring-up is shown, and notes when each stage begins."""
+    """Takes the place of the progress display of a bring-up, and notes when each stage begins."""
 
     began: list[tuple[str, float]] = field(default_factory=list)
 
@@ -58,26 +58,26 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Measured(stock.Times):
-    """Castbed's times, and where those of the bring-up went."""
+    """Castbed's times, and the time of each stage of the bring-up."""
 
     phases: dict[str, float]
 
 
 def castbed(network: Network, machine: Machine) -> Measured:
-    """Bring a network up with Castbed and unmake it."""
+    """Bring a network up with Castbed and take it down."""
     stopwatch = Stopwatch()
     with tempfile.TemporaryDirectory() as directory:
         with record.claim() as private:
             began = time.monotonic()
             with emulate(network, machine, private, Path(directory, "controller.jsonl"), stopwatch):
                 up = time.monotonic()
-        # The claim ends when everything is unmade.
+        # The claim ends when the network is taken down.
         down = time.monotonic()
     return Measured(up - began, down - up, stopwatch.phases(up))
 
 
 def compare(name: str, size: Size, machine: Machine, repeat: int) -> tuple[report.Comparison, report.Comparison]:
-    """Measure both, each first in turn; the comparisons of bring-up and tear-down."""
+    """Measure both builders, alternating which is first. Returns the comparisons of bring-up and tear-down."""
     ours: list[Measured] = []
     stocks: list[stock.Times] = []
     for number in range(repeat):

@@ -1,7 +1,7 @@
-"""Control packets between clusters, frugal against literal, from fifty hosts to a thousand: how the cluster tree's overhead grows.
+"""Control packets between clusters, frugal compared with literal, from fifty hosts to a thousand: how the cluster tree's overhead grows.
 
-LANs of ten hosts each in a tree, twenty messages a second from one source, in virtual time: so it does not matter what else the machine
-does. What is counted are host-to-host packets for control that cross an expensive link, per second, once the tree stands. The yardstick for
+LANs of ten hosts each in a tree, twenty messages a second from one source, in virtual time, so that other load of the machine does not
+matter. Control packets from host to host that cross an expensive link are counted, per second, once the tree stands. The yardstick for
 the growth is the number of clusters. With `--plot FILE` both modes are drawn, as PNG and SVG.
 """
 
@@ -31,17 +31,17 @@ from topologies import clusters
 LAN: Final = 10
 HOSTS: Final = (50, 100, 200, 500, 1000)
 INTERVAL_MS: Final = 50.0
-# Until the tree stands, and for how long packets are counted then. The source meets some twenty clusters a second. The literal mode tells
-# everybody everything from its first second on, and at a thousand hosts each second is a million packets.
+# Seconds until the tree stands, and seconds for which packets are then counted. The source meets some twenty clusters a second. In literal
+# mode all hosts send to all from the first second on, and at a thousand hosts each second takes a million packets.
 STANDS_S: Final = {"frugal": 15.0, "literal": 2.0}
 COUNTED_S: Final = {"frugal": 10.0, "literal": 2.0}
-# A leader sends a report and a probe every two seconds, whatever the size; and each probe to a cluster that it meets for the first time is
-# answered, which with a hundred clusters goes on for minutes: half as much again.
+# A leader sends a report and a probe every two seconds, whatever the size of the network. Each first probe to a cluster is answered, which
+# with a hundred clusters goes on for minutes and adds half as much again.
 GROWTH_TARGET: Final = 1.5
 
 
 def packets_per_second(mode: str, hosts: int) -> float:
-    """Simulate one network; control packets over expensive links per second."""
+    """Simulate one network. Returns the control packets over expensive links per second."""
     since_ns = STANDS_S[mode] * 1e9
     seen: set[tuple[str, int]] = set()
 
@@ -50,7 +50,7 @@ def packets_per_second(mode: str, hosts: int) -> float:
             seen.add((packet.sender, packet.number))
 
     messages = round(1000 * (STANDS_S[mode] + COUNTED_S[mode]) / INTERVAL_MS)
-    # Queues that hold what a period brings: what is counted is what is sent, not what gets through.
+    # Queues hold all packets of a period, so that packets sent are counted and not those that get through.
     network = clusters(hosts // LAN, LAN, "tree", queue_packets=10 * hosts)
     workload = Workload(messages=messages, interval=INTERVAL_MS, payload=64, settle=0.0)
     parameters = msgspec.convert({"mode": mode}, ClusterTree.Parameters)
@@ -68,7 +68,7 @@ def _in_process(mode: str, hosts: int) -> float:
 
 
 def measure(arguments: argparse.Namespace) -> report.Result:
-    """Measure every size in both modes; it is all virtual time, so once is enough."""
+    """Measure every size in both modes, once, since virtual time is deterministic."""
     sizes = [hosts for hosts in HOSTS if hosts <= arguments.most_hosts]
     found = {mode: {hosts: _in_process(mode, hosts) for hosts in sizes} for mode in ("frugal", "literal")}
     if arguments.plot:

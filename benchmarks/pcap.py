@@ -1,9 +1,9 @@
-"""Captures to costs: packets per second from pcap through Parquet to the cost of each link, against tshark, dpkt, Scapy and a bare read.
+"""Captures to costs: packets per second from pcap over Parquet to the cost of each link, compared with tshark, dpkt, Scapy and a bare read.
 
 Files of 1 MB, 100 MB and 1 GB hold datagrams as agents send them, 78 to 1514 bytes long, on an expensive link. All figures are of the same
-machine in the same run. tshark prints the fields that the packets table has; dpkt and Scapy take a packet apart as far as the UDP payload;
-they are given as many packets as they manage in some seconds, and what they would need for all is that rate. *Cold* is the time from the
-command to the printed table, with the start of Spark. Every measurement of ours is a process of its own, in which a small file goes first.
+machine in the same run. tshark prints the fields that the packets table has; dpkt and Scapy decode a packet up to the UDP payload. These
+two get as many packets as they manage in some seconds, and their time for all packets follows from that rate. *Cold* is the time from the
+command to the printed table, with the start of Spark. Every measurement of Castbed is a process of its own that reads a small file first.
 """
 
 import argparse
@@ -39,19 +39,19 @@ SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30}
 LARGEST = "1 GB"
 RUN = 1
 NETWORK = clusters(2, 2, "line")
-# What these peers are given of a file: some seconds' worth each.
+# How many packets of a file dpkt and Scapy get: some seconds of work each.
 DPKT_PACKETS, SCAPY_PACKETS = 100_000, 5_000
 TSHARK_FIELDS = (
     *("frame.time_epoch", "frame.cap_len", "frame.len", "ip.src", "ip.dst", "ip.proto", "ip.dsfield.dscp", "ip.len"),
     *("udp.srcport", "udp.dstport", "udp.length", "data.data"),
 )
 WARM_TARGET, COLD_TARGET, CORES_TARGET, START_TARGET = 20.0, 3.0, 1.6, 0.5
-# Windows and batches are as large for a long file as for a short one; what differs is the allocator's luck.
+# Windows and batches are as large for a long file as for a short one, so only the memory allocator makes a difference.
 MEMORY_TARGET = 1.2
 
 
 def write_capture(path: Path, size: int) -> int:
-    """A capture of about `size` bytes; the packets in it."""
+    """Write a capture of about `size` bytes. Returns the number of packets in it."""
     generator, written, count, at_ns = np.random.default_rng(1), 24, 0, 1_700_000_000 * 10**9
     source, target = (int(IPv4Address(NETWORK.addresses[host])) for host in (NETWORK.hosts[0], NETWORK.hosts[-1]))
     with path.open("wb") as file:
@@ -84,14 +84,14 @@ def costs(session: Any, path: Path, tables_in: Path) -> list[dict[str, Any]]:
 
 
 def parse(session: Any, path: Path) -> None:
-    """Every field of every packet to Spark's side, and no further."""
+    """Bring every field of every packet to Spark's side, and do nothing with it."""
     reader = session.read.format("pcap").option("udp_port", str(PORT)).option("fields", json.dumps(FIELDS))
     reader.load(str(path)).write.format("noop").mode("overwrite").save()
 
 
 def warm(path: Path, small: Path, cores: int, repeat: int) -> dict[str, Any]:
-    """Both with a session that is up, several times, and what the workers' memory came to."""
-    # A worker and the JVM would use two cores for one task.
+    """Measure `costs` and `parse` several times with a session that is up, and the peak memory of the workers."""
+    # Pinned, since a worker and the JVM would use two cores for one task.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     session = spark.start_session(f"local[{cores}]")
     session.dataSource.register(PcapDataSource)
@@ -105,14 +105,14 @@ def warm(path: Path, small: Path, cores: int, repeat: int) -> dict[str, Any]:
 
 
 def cold(path: Path, cores: int) -> None:
-    """What a user would have typed: from nothing to the table."""
+    """The whole command, as a user would type it, up to the printed table."""
     session = spark.start_session(f"local[{cores}]")
     with tempfile.TemporaryDirectory(dir=path.parent) as private:
         print(json.dumps(costs(session, path, Path(private))))
 
 
 def start(how: str) -> float:
-    """Seconds to a session that is up: ours, or PySpark's as it comes."""
+    """Seconds until a session is up: Castbed's, or PySpark's with its defaults."""
     begin = time.perf_counter()
     if how == "default":
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only here
@@ -125,7 +125,7 @@ def start(how: str) -> float:
 
 
 def _workers_kb() -> Iterator[int]:
-    """The peak memory of each of the Python workers that Spark has started below this process."""
+    """The peak memory of each Python worker that Spark has started below this process."""
     parents = {int(path.name): path for path in Path("/proc").iterdir() if path.name.isdigit()}
     below, ours = dict[int, int](), {os.getpid()}
     for number, path in parents.items():
@@ -156,7 +156,7 @@ def _child(*arguments: object) -> Any:
 
 
 def tshark(path: Path) -> float:
-    """Packets per second, over the whole file: it takes some tenths of a second to start."""
+    """Packets per second over the whole file, since tshark takes some tenths of a second to start."""
     asked = [word for name in TSHARK_FIELDS for word in ("-e", name)]
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", *asked]
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What benchmarks have in common: a figure against its yardstick, the table, and the exit status."""
+"""What benchmarks have in common: the comparison of a figure with its yardstick, the table, and the exit status."""
 
 import argparse
 import json
@@ -19,14 +19,14 @@ MET, MISSED, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of ours and of the yardstick, measured alternately, and the ratio that is asked for."""
+    """One figure of Castbed and of the yardstick, measured alternately, and the target ratio."""
 
     what: str
     unit: str
     ours: Sequence[float]
     yardstick: Sequence[float]
     target: float | None = None
-    """The ratio ours / yardstick that is asked for; None for a figure that is only shown."""
+    """The target for the ratio Castbed / yardstick; None for a figure that is only shown."""
     more_is_better: bool = False
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class Result:
         return MISSED if any(comparison.met is False for comparison in self.comparisons) else MET
 
     def show(self, *, as_json: bool) -> None:
-        """Print it, for people or for machines."""
+        """Print the result, for people or for machines."""
         if as_json:
             rows = [comparison.as_json() for comparison in self.comparisons]
             print(json.dumps({"benchmark": self.title, "yardstick": self.yardstick, "cores": os.cpu_count(), "rows": rows}))
@@ -105,7 +105,7 @@ def _median(figures: Sequence[float], unit: str) -> str:
 
 
 def in_turn(number: int, *sides: str) -> tuple[str, ...]:
-    """Who is measured when in repetition `number`: each is first in turn, so that a drift of the machine's load favours nobody."""
+    """The order of measurement in repetition `number`: each side is first in turn, so that a drift of the load favours none."""
     return sides[::-1] if number % 2 else sides
 
 
@@ -117,11 +117,11 @@ def positive(text: str) -> int:
 
 
 def main(parser: argparse.ArgumentParser, measure: Callable[[argparse.Namespace], Result]) -> int:
-    """Read the arguments, measure and report; an exit status."""
+    """Read the arguments, measure and report. Returns the exit status."""
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.epilog = "Exit status: 0 every target is met, 1 one is missed, 2 could not run."
     arguments = parser.parse_args()
-    # So that whoever asks us to end finds everything unmade.
+    # So that a benchmark that is told to end cleans up first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         result = measure(arguments)

@@ -1,10 +1,10 @@
-"""The simulator's events per second against a bare heap, and how its time and memory grow with the network.
+"""The simulator's events per second compared with a bare heap, and how its time and memory grow with the network.
 
 The run is `basic` on a tree of LANs of ten hosts each, a hundred messages from one source: from 50 hosts to a thousand. Every measurement
-is a process of its own. The bare heap is the least that any simulator in Python does: as many tuples of time, serial number, function and
-arguments pushed on a heap and popped again, in the same process, at times that are in no order, each calling a function that does nothing.
+is a process of its own. The bare heap is the least that any simulator in Python does: in the same process, it pushes as many tuples of
+time, serial number, function and arguments on a heap, at times in no order, pops them again, and calls functions that do nothing.
 
-Times are processor time. Memory is what the process grew by from before the run to its peak, with everything that the run leaves.
+Times are processor time. Memory is the growth of the process from before the run to its peak, with everything that the run keeps.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LAN = 10
 HOSTS = (50, 100, 200, 500, 1000)
 # At 10 Mbit/s the links at the source need a quarter of a second for a thousand copies: no queue overflows.
 WORKLOAD = Workload(messages=100, interval=500.0, payload=64)
-# In an event a packet is queued on a link and routed at a switch, or a protocol reacts to it: that may take twenty times what a heap takes.
+# An event queues a packet on a link and routes it at a switch, or lets a protocol react to it: that may take twenty times the heap's time.
 EVENTS_TARGET = 1 / 20
 # An event costs about the same in a network of any size, and so does a host.
 GROWTH_TARGET = 2.0
@@ -39,7 +39,7 @@ DEPTH = 1000
 
 def measured(hosts: int) -> dict[str, float]:
     """Simulate one network, then run the bare heap for as many events."""
-    # Queues that hold a copy for every host: what is measured is the simulator, not how basic repairs its own bursts.
+    # Queues hold a copy for every host, so that the simulator is measured and not how `basic` repairs its own bursts.
     network = clusters(hosts // LAN, LAN, "tree", queue_packets=2 * hosts)
     scenario = Scenario(network=network, workload=WORKLOAD)
     before_kb = _peak_kb()
@@ -55,13 +55,13 @@ def measured(hosts: int) -> dict[str, float]:
 
 
 def bare_heap(events: int) -> float:
-    """The seconds that a heap takes for so many events that do nothing."""
+    """The seconds that a heap takes for this number of empty events."""
     heap = [(serial, serial, _nothing, (None, None, 0)) for serial in range(DEPTH)]
     start_s = time.process_time()
     for serial in range(DEPTH, DEPTH + events):
         at_ns, _, call, arguments = heapq.heappop(heap)
         call(*arguments)
-        # Delays that differ as those of packets do: a heap whose times only grow has nothing to sort.
+        # Delays vary like those of packets: a heap whose times only grow has nothing to sort.
         heapq.heappush(heap, (at_ns + serial * 7919 % 10007, serial, _nothing, (None, None, 0)))
     return time.process_time() - start_s
 

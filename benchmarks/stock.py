@@ -1,4 +1,4 @@
-"""The same network by stock Mininet, as a user writes it with Mininet's own API; measured in a process of its own.
+"""The same network built by stock Mininet, as a user would write it with Mininet's API, and measured in a process of its own.
 
 What is built: every host, switch and link of the network; bandwidth limits on the links that have one; MAC and IP addresses and all-pairs
 static ARP entries; every switch speaks OpenFlow 1.3 and is told to connect to a remote controller. The clock stops when `Mininet.start`
@@ -6,10 +6,10 @@ returns: unlike Castbed, stock Mininet is not made to wait for a controller, flo
 
 Where there is a choice, stock Mininet gets the faster one: its switches are started in one batch, only limited links are `TCLink`s, nobody
 listens at the controller's address, and system-wide limits are left alone. On the userspace datapath every host needs `ethtool -K tx off`,
-one command each, since no UDP or TCP packet would arrive without; that is counted.
+one command each, since otherwise no UDP or TCP packet would arrive; the time of these commands counts.
 
-Mininet's names are global, so ours begin with `bench-`, and nothing is touched if one of them exists. A record beside those of Castbed's
-runs says what is about to be made: after a kill, `./castbed clean` removes it.
+Mininet's names are global, so the names here begin with `bench-`, and nothing is touched if one of them exists. A record beside those of
+Castbed's runs says what is about to be made: after a kill, `./castbed clean` removes that.
 """
 
 import json
@@ -125,7 +125,7 @@ def _build_and_stop(network: Network, datapath: str) -> Times:
 
 
 def _check(network: Network) -> None:
-    """Mininet goes on when a command fails; a yardstick that is not all there is none."""
+    """Refuse an incomplete network: Mininet goes on when a command fails, and its time would then mean nothing."""
     bridges = shell.run(["ovs-vsctl", "list-br"]).split()
     missing = [name for name in map(_name, network.switches) if name not in bridges]
     missing += [name for name in _interfaces(network) if not Path("/sys/class/net", name).exists()]
