@@ -14,7 +14,7 @@ from simulator.swarm import draw_case
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What became of one case, as a worker reports it."""
+    """The outcome of one case, as a worker reports it."""
 
     seed: int
     kinds: tuple[str, ...]

@@ -24,7 +24,7 @@ BEYOND_ONE_IN = 5
 # In one case in this many, messages wait this long to share a datagram.
 PACKED_ONE_IN = 4
 PACK_MS = 10.0
-# A message and its acknowledgement on the wire, with all headers, where nothing is packed.
+# A message and its acknowledgement on the wire, with all headers, without packing.
 BITS_OF_A_COPY = 2400
 # A link is too narrow for a protocol if carrying everything once takes longer than this share of the protocol's patience.
 ROOM = 0.25

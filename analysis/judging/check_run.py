@@ -15,7 +15,7 @@ from runfiles.versions import decode_file
 
 
 def check_run(directory: Path) -> Judgement:
-    """Judge a run. Books that its summary says are open are a doubt, and so are those that nobody has done."""
+    """Judge a run. Open books are a doubt, and so are books that have not been done."""
     run = load(directory)
     return judge(history_of(run), run.run.promise, connectivity_of(run), _open_books(directory))
 

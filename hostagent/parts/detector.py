@@ -13,8 +13,8 @@ a partition or a lossy link. So a suspicion may be wrong. The next sign of life 
 grows by a period, up to a bound: mistakes get rare but stay possible. A protocol that uses the detector must stay safe when the detector
 errs, and say what it then does not promise. `analysis.figures.detection` counts the mistakes of a run and measures how long detection took.
 
-Silence is counted in periods of the host's own timer and not read from a clock, so a host suspects nobody because its clock jumped or the
-host itself was paused. Suspicions are not stored: a host that restarts trusts all others again.
+Silence is counted in periods of the host's own timer and not read from a clock, so a jump of the clock or a pause of the host itself causes
+no suspicion. Suspicions are not stored: a host that restarts trusts all others again.
 
 Messages. One heartbeat (control) to each other host each period: n - 1 datagrams a period from each host, also when the host is idle.
 A heartbeat also says below which number every letter that its sender sent over perfect links has arrived.
@@ -59,7 +59,7 @@ class DetectorParameters(LinkParameters, frozen=True, kw_only=True):
 
     @property
     def detection_ms(self) -> float:
-        """How long it takes at the most until a silent host is suspected."""
+        """The longest time until a silent host is suspected."""
         return self.longest_timeout_ms + 2 * self.period_ms
 
     def heartbeats_per_second(self, hosts: int) -> float:

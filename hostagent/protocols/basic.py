@@ -43,7 +43,7 @@ class Basic(Core):
     name = "basic"
     number = 2
     summary = "a copy to every host, repeated by the source until acknowledged"
-    assumes = "the source comes back: nobody else repeats its messages"
+    assumes = "the source comes back: no other host repeats its messages"
     beyond = frozenset({"restart-lost"})
     messages = (Copy, Ack)
     Parameters = BasicParameters
@@ -69,7 +69,7 @@ class Basic(Core):
         return Promise(guarantees=guarantees, patience_ms=20 * 1.1 * parameters.longest_retry_ms, retained=hosts)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Take up again every message that was not acknowledged by all."""
+        """Restore every message that was not acknowledged by all, and go on sending it."""
         for key, payload in stored.items():
             if key.startswith("message/"):
                 self._send_until_acknowledged(int(key.removeprefix("message/")), payload, Purpose.REPAIR)

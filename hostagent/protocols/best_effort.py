@@ -1,4 +1,4 @@
-"""Best-effort broadcast: the sender sends the message to every other host, and nobody else does anything.
+"""Best-effort broadcast: the sender sends the message to every other host, and no other host sends it.
 
 Source: the second paper ("Reliable Broadcast", Best Effort Broadcast), Algorithm 3.1, on the perfect links of `hostagent.parts.links`.
 
@@ -36,7 +36,7 @@ class BestEffort(Core):
     name = "best-effort"
     number = 1
     summary = "the sender sends to every host over perfect links, or with links=none one bare datagram"
-    assumes = "the sender does not die half-way; with links=none, that nothing is lost"
+    assumes = "the sender does not die half-way; with links=none, nothing is lost"
     beyond = frozenset({"restart-lost"})
     messages = (Copy, *Links.messages)
     Parameters = BestEffortParameters

@@ -26,9 +26,9 @@ class EagerReliable(Core):
 
     name = "eager-reliable"
     number = 4
-    summary = "everybody passes everything on to all: reliable whoever dies, for n (n - 1) packets"
+    summary = "every host passes every message on to all: reliable whoever dies, n (n - 1) packets"
     assumes = (
-        "one host that delivered a message lives on, or comes back with its storage; the links have room for n (n - 1) packets"
+        "one host that delivered a message survives, or comes back with its storage; the links have room for n (n - 1) packets"
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True

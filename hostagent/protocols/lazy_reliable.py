@@ -40,10 +40,8 @@ class LazyReliable(Core):
 
     name = "lazy-reliable"
     number = 5
-    summary = "what came from a host that seems to have failed is passed on to all: reliable, n - 1 packets if none fails"
-    assumes = (
-        "a host that fails for good is silent for longer than its time-out; a wrong suspicion costs packets, with room for them"
-    )
+    summary = "messages from a host that seems to have failed are passed on to all: reliable, n - 1 packets if none fails"
+    assumes = "a host that fails for good stays silent for its time-out; the links have room for the packets that a wrong suspicion costs"
     beyond = frozenset({"restart-lost"})
     all_relay = True
     messages = (*Links.messages, *Detector.messages)

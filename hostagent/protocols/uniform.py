@@ -52,9 +52,7 @@ class Uniform(Core):
     name = "uniform"
     number = 6
     summary = "a message is delivered when every host that is not suspected has passed it on: uniform, n (n - 1) packets"
-    assumes = (
-        "not all that have a message fail for good while a host that lacks it is suspected wrongly; room for n (n - 1) packets"
-    )
+    assumes = "of the hosts with a message one survives while a host without it is suspected wrongly; room for n (n - 1) packets"
     beyond = frozenset({"restart-lost"})
     all_relay = True
     messages = (*Links.messages, *Detector.messages)

@@ -80,8 +80,8 @@ class ClusterTree(Core):
 
     name = "cluster-tree"
     number = 3
-    summary = "a tree of clusters: one expensive packet to each, and everybody repairs"
-    assumes = "hosts that can reach each other through others can reach each other directly"
+    summary = "a tree of clusters: one expensive packet to each, and every host repairs"
+    assumes = "hosts that can reach each other through other hosts can also reach each other directly"
     beyond = frozenset({"restart-lost"})
     messages = (Copy, Info, Pointer, Declare, Adopt, Detach, Report, Hearsay, Hello)
     Parameters = ClusterTreeParameters

@@ -37,7 +37,7 @@ class Clusters:
 
 
 class ByCostBit(Clusters):
-    """UPDATE-CLUSTER: whoever's message crossed no expensive link is in the cluster."""
+    """UPDATE-CLUSTER: a host whose message crossed no expensive link is in the cluster."""
 
     def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:  # noqa: ARG002 - the bit says it all
         """Believe the bit."""
