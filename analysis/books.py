@@ -20,7 +20,7 @@ from runfiles.format import CaptureRecord
 from runfiles.reading import RunInput
 
 FOREIGN: Final = "foreign"
-# Faults after which links are shaped anew. What was duplicated just before that is in no count.
+# Faults after which links are shaped again. Packets duplicated just before that are not counted.
 _RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
 # If a smaller share of packets was checked, balanced books say so little that the reasons for the verdict mention the share.
 LEAST_CHECKED: Final = 0.5
@@ -78,7 +78,7 @@ class Fates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether everything is accounted for, what is not, and the sums."""
+    """Whether every packet is accounted for, the differences, and the sums."""
 
     balanced: bool
     differences: tuple[str, ...]
@@ -96,7 +96,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     duplicated: int
     wrong_cost_bits: int
     foreign: int
-    """Datagrams to our port that were not of this run: counted when they go into a host, and otherwise left alone."""
+    """Datagrams to the agents' port that do not belong to this run, counted on their way into a host only."""
     packets: int = 0
     """Host-to-host packets of this run that were seen."""
     checked_share: float | None = None
@@ -195,7 +195,7 @@ def seen_leaving(costs: Iterable[LinkCost]) -> Counter[str]:
 
 
 def seen_arriving(costs: Iterable[LinkCost]) -> Counter[str]:
-    """Datagrams seen on their way into each node, foreign ones too: the agent there has to refuse those."""
+    """Datagrams seen on their way into each node, also foreign ones, which the agent there has to refuse."""
     total: Counter[str] = Counter()
     for cost in costs:
         total[cost.target] += cost.packets
