@@ -92,6 +92,10 @@ class Basic(Core):
     def on_timer(self, name: str) -> None:
         """Repeat a message to those who have not acknowledged it."""
         sequence = int(name)
+        # Each repetition begins with another host: of a burst that is longer than a queue, always the same places are dropped.
+        waiting = self.unacknowledged[sequence]
+        first = next(iter(waiting))
+        waiting[first] = waiting.pop(first)
         self._send_copies(sequence, Purpose.REPAIR)
         self.wait_ms[sequence] = min(2 * self.wait_ms[sequence], self.parameters.longest_retry_ms)
         self._wait(sequence)

@@ -52,6 +52,17 @@ def test_a_lost_copy_is_repeated_as_repair_and_only_to_who_lacks_it(world):
     assert nothing_is_kept(world)
 
 
+def test_each_repetition_begins_with_another_host(world):
+    """A queue that is shorter than the burst drops the same places of every burst, and hosts that are dead never leave it."""
+    world.broadcast("h1")
+    orders = []
+    for _ in range(3):
+        world.lose()
+        world.expire()
+        orders.append([packet.to for packet in world.in_flight])
+    assert orders == [["h3", "h4", "h2"], ["h4", "h2", "h3"], ["h2", "h3", "h4"]]
+
+
 def test_a_lost_acknowledgement_leads_to_a_second_copy_but_no_second_delivery(world):
     world.broadcast("h1")
     for _ in range(3):
