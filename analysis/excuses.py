@@ -30,7 +30,7 @@ from topologies.paths import next_hops
 # How long routes take to change where no log of the controller tells.
 REROUTING_NS: Final = 1_000_000_000
 # Open vSwitch forwards from a cache, and brings the cache up to date some time after it has said that flows are in place. On a machine with
-# ten times more to do than it had cores for, packets vanished up to 450 ms after that; on a quiet one, up to 20 ms.
+# ten times more to do than it had cores for, packets vanished up to 450 ms after that.
 SLACK_NS: Final = 500_000_000
 FOR_EVER: Final = 2**63 - 1
 _FRAME_BITS: Final = 1514 * 8
