@@ -1,5 +1,5 @@
-"""The two ways in which a command ends without a result."""
+"""The error that ends a command without a result."""
 
 
 class CannotRun(Exception):
-    """Something is missing or wrong, and the message is a sentence for the user: what, where, and what to do. Exit status 2."""
+    """Something is missing or wrong. The message tells the user what, where, and what to do. The exit status is 2."""

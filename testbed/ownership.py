@@ -1,7 +1,7 @@
-"""Whose results are: after sudo they belong to whoever called it, or else to the owner of the directory that they are put in.
+"""Gives results to their owner: the user who called sudo, or else the owner of the directory that the results are in.
 
-Commands name the places into which they are going to write. When the command ends, however it ends, everything that is new there changes
-hands. What was there before stays as it was, and symbolic links are not followed.
+Commands name the places that they are going to write to. When the command ends, for whatever reason, everything that is new there gets its
+owner. What was there before stays as it was, and symbolic links are not followed.
 """
 
 import os
@@ -14,20 +14,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class _Place:
-    """A directory or file that results go to: the highest one that has to be made for them, or the one that is there."""
+    """A directory or file for results: the highest directory that must be made for them, or the place itself if it exists."""
 
     root: Path
     owner: tuple[int, int]
     """The user and the group that new files are given to."""
     before: frozenset[tuple[str, int]] | None
-    """What was there before, by path and inode; nothing if the place itself is new."""
+    """The files that existed before, by path and inode; None if the place itself is new."""
 
 
 _places: list[_Place] = []
 
 
 def hand_over(*places: Path) -> None:
-    """What is written to these places from now on belongs to the caller when the command ends. Only root can give files away."""
+    """Give the caller what is written to these places from now on, when the command ends. Only root can give files away."""
     for place in places if os.geteuid() == 0 else ():
         root = first_missing(place.resolve())
         if root.exists():
@@ -38,14 +38,14 @@ def hand_over(*places: Path) -> None:
 
 
 def settle() -> None:
-    """Give to the caller what has been written since `hand_over`."""
+    """Give the caller what has been written since `hand_over`."""
     for place in _places:
         if place.before is None:
             with suppress(OSError):
                 os.chown(place.root, *place.owner, follow_symlinks=False)
         for path, folder, status in _below(place.root):
             is_new = place.before is None or (path, status.st_ino) not in place.before
-            # A file with a second name could be somebody else's.
+            # A file with a second hard link could belong to another user.
             is_ours = status.st_uid == os.geteuid() and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
             if is_new and is_ours:
                 # A file system may have no owners.
@@ -55,7 +55,7 @@ def settle() -> None:
 
 
 def first_missing(path: Path) -> Path:
-    """The highest directory that would have to be made for a path; the path itself if all those above it exist."""
+    """The highest directory that would have to be made for a path; the path itself if all directories above it exist."""
     return next((above for above in reversed(path.parents) if not above.exists()), path)
 
 
@@ -68,7 +68,7 @@ def _owner(directory: Path) -> tuple[int, int]:
 
 
 def _below(root: Path) -> Iterator[tuple[str, int, os.stat_result]]:
-    """Everything below a directory: its path, a descriptor of the directory that it is in, and what the system says of it."""
+    """Everything below a directory: its path, a descriptor of its parent directory, and its status."""
     if not root.is_dir():
         return
     for path, folders, files, descriptor in os.fwalk(root, follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""What a person sees while waiting: one moving line on a terminal, plain lines elsewhere; always on standard error."""
+"""Output to the user: consoles, and progress on standard error, as a moving line on a terminal and as plain lines elsewhere."""
 
 import os
 import signal
@@ -17,9 +17,9 @@ from rich.text import Text
 
 
 def plain_console(**options: Any) -> Console:
-    """A console that shows every text as it is, since names and files come from users: brackets and colons are no markup.
+    """A console without markup: names and files come from users, so brackets and colons are shown as they are.
 
-    What is to have a style is a `rich.text.Text`, also in the cells of tables.
+    Text with a style must be a `rich.text.Text`, also in the cells of tables.
     """
     return Console(highlight=False, markup=False, emoji=False, **options)
 
@@ -29,19 +29,19 @@ output = plain_console()
 
 
 def on_end(call: Callable[[], NoReturn]) -> dict[int, Any]:
-    """Have something called when the system ends us or the terminal is closed; what was called before, by signal."""
+    """Call `call` on SIGTERM and SIGHUP, unless they are ignored. Returns the former handlers, by signal."""
 
     def end(*_: object) -> NoReturn:
         _write_nowhere_if_hung_up()
         call()
 
-    # Whoever started us with nohup wants us to outlive the terminal.
+    # A command that was started with nohup must outlive the terminal.
     numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     return {number: signal.signal(number, end) for number in numbers}
 
 
 def _write_nowhere_if_hung_up() -> None:
-    """To write to a terminal that is gone is an error, and it must not get in the way of cleaning up."""
+    """Redirect output to a terminal that is closed to nowhere: writing to it would fail, and keep the command from cleaning up."""
     for stream in (sys.stdout, sys.stderr):
         try:
             os.write(stream.fileno(), b"")
@@ -51,15 +51,15 @@ def _write_nowhere_if_hung_up() -> None:
 
 
 class Progress(Protocol):
-    """Called when a stage begins, and again with details while it lasts."""
+    """Shows progress: called when a stage begins, and again with details while it lasts."""
 
     def __call__(self, stage: str, detail: str = "") -> None:
-        """Show where things are."""
+        """Show the stage, and how much of it is done."""
 
 
 @contextmanager
 def progress(prefix: str) -> Iterator[Progress]:
-    """Show the stages of something that takes a while."""
+    """Show the stages of a long operation."""
     if errors.is_terminal:
         with errors.status(Text(prefix)) as status:
             yield lambda stage, detail="": status.update(Text(f"{prefix}: {stage} {detail}"))
@@ -70,7 +70,7 @@ def progress(prefix: str) -> Iterator[Progress]:
 def _plain(prefix: str) -> Progress:
     last = ""
 
-    def show(stage: str, detail: str = "") -> None:  # noqa: ARG001 - a file wants no line for every detail
+    def show(stage: str, detail: str = "") -> None:  # noqa: ARG001 - a line for every detail would fill a file
         nonlocal last
         if stage != last:
             errors.print(f"{prefix}: {stage}", soft_wrap=True)
@@ -81,10 +81,10 @@ def _plain(prefix: str) -> Progress:
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show how many of `total` are done, how fast, and for how long yet; called with a note for each that is."""
+    """Show how many of `total` are done, the speed and the time left. Call the result, with a note, for each one that is done."""
     what_column, note_column = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
     columns = (what_column, BarColumn(), MofNCompleteColumn(), note_column)
-    # A speed is that of an hour: some things take longer each than the half minute that would be looked back upon.
+    # The speed is averaged over an hour: single runs may take longer than the default of half a minute.
     shown = Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal, speed_estimate_period=3600)
     with shown:
         task, began, done = shown.add_task(what, total=total, note=""), time.monotonic(), 0

@@ -82,7 +82,7 @@ class Ledger:
 
     def _host(self, host: str) -> HostNow:
         agents = self._stage.agents
-        state = "crashed" if host not in agents.running else "paused" if agents.stands_still(host) else "up"
+        state = "crashed" if host not in agents.running else "paused" if agents.is_paused(host) else "up"
         delivered = self._delivered[host]
         missing = sum(self._broadcasts.values()) - len(delivered)
         parents = {source: parent for source, parent in self._parents[host].items() if parent}

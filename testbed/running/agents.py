@@ -1,4 +1,4 @@
-"""The agents of a run, seen from the testbed: start them, ask them for things, notice when one dies."""
+"""The agents of a run: starts them, sends them requests, and notices when one dies."""
 
 import os
 import selectors
@@ -44,9 +44,9 @@ class Agents:
         self.setting = setting
         self._pids: dict[str, int] = {}
         self._starting: set[str] = set()
-        """The hosts whose agent was started and has neither said that it is ready nor died."""
+        """The hosts whose agent was started and has neither reported that it is ready nor died."""
         self.deaths: list[str] = []
-        """What there is to say of every agent that died, and of the launcher, where nobody had asked for it."""
+        """A sentence for each agent that died unexpectedly, and for the launcher."""
         self.are_lost = False
         """Whether the launcher has died, and with it every agent."""
         self._errors = Path(setting.private, "agents.stderr")
@@ -54,17 +54,17 @@ class Agents:
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._control.setblocking(False)
         self._confirming = _answered_socket(Path(setting.private, "testbed.control"))
-        """Agents answer what comes from this socket, as it has a name."""
+        """Requests that agents must confirm are sent from this socket; it has a name, so agents can answer."""
         self._unconfirmed = Counter[str]()
-        self._unheard: dict[str, deque[tuple[socket.socket, bytes]]] = {}
-        """Requests to agents that have no room for more: a socket takes about ten from an agent that stands still."""
+        self._unsent: dict[str, deque[tuple[socket.socket, bytes]]] = {}
+        """Requests that wait because the agent's socket is full: it holds about ten while the agent is paused."""
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
         self._incarnations = dict.fromkeys(plan.network.hosts, 0)
         self._left_unread = Counter[str]()
         self._expected_deaths: set[str] = set()
         self.crashes = dict(crashes or {})
-        """What each agent is to do to itself, at an event of its own, in this life or a later one."""
+        """The crashes of each host that its agent carries out itself, at an event of its own, also after a restart."""
         self._started_with: dict[str, tuple[CrashWhen, ...]] = {}
         self._own_crashes: dict[str, CrashWhen] = {}
         self.on_own_crash: Callable[[str, CrashWhen], None] = lambda _host, _crash: None
@@ -83,16 +83,16 @@ class Agents:
         return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
 
     def broadcast(self, host: str, payload: bytes) -> None:
-        """Have a host broadcast a message; a host that is down broadcasts nothing."""
+        """Make a host broadcast a message; a host that is down broadcasts nothing."""
         self.ask(host, BroadcastRequest(payload))
 
     def hush(self) -> None:
-        """Have every agent send nothing more."""
+        """Tell every agent to send no more datagrams."""
         for host in self.running:
             self.ask(host, Hush())
 
     def set_clock(self, host: str, offset_ns: int, rate: float) -> None:
-        """Put the clock of a host off. It is the machine's, so an agent that starts later has it too."""
+        """Set the clock of a host. The setting belongs to the host, so an agent that is restarted has it too."""
         self._clocks[host] = SetClock(offset_ns, rate, time.time_ns())
         self.ask(host, self._clocks[host])
 
@@ -100,7 +100,7 @@ class Agents:
         """Send a signal to a running agent."""
         if host not in self._pids:
             return
-        # One that has just died is going to be noticed.
+        # An agent that has just died will be noticed later.
         with suppress(ProcessLookupError, FileNotFoundError):
             if number == signal.SIGKILL:
                 self._kill(host)
@@ -108,7 +108,7 @@ class Agents:
                 os.kill(self._pids[host], number)
 
     def _kill(self, host: str) -> None:
-        """Kill an agent, and count what it leaves unread, or it would be missing from the books."""
+        """Kill an agent, and count the datagrams that it leaves unread: the books need them."""
         pid = self._pids[host]
         self._expected_deaths.add(host)
         os.kill(pid, signal.SIGSTOP)
@@ -121,7 +121,7 @@ class Agents:
                     borrowed.recv(1, socket.MSG_DONTWAIT)
                     self._left_unread[host] += 1
 
-    def stands_still(self, host: str) -> bool:
+    def is_paused(self, host: str) -> bool:
         """Whether a running agent is stopped by a signal."""
         try:
             status = Path("/proc", str(self._pids[host]), "stat").read_text()
@@ -130,7 +130,7 @@ class Agents:
         return status.rpartition(")")[2].split()[0] == "T"
 
     def restart(self, host: str, *, keep_storage: bool) -> None:
-        """Start the agent of a host that crashed, and wait until it runs or has failed; nothing happens if it runs already."""
+        """Start the agent of a host that crashed, and wait until it is ready or has failed. An agent that runs is left alone."""
         self.notice()
         if host in self._pids:
             return
@@ -140,13 +140,13 @@ class Agents:
         self._wait_until(lambda: host not in self._starting)
 
     def stop(self) -> None:
-        """Have every agent end, and wait for it."""
+        """Tell every agent to end, and wait until all have ended."""
         for host in self.running:
             self.ask(host, Stop())
         self._wait_until(lambda: not self._pids)
 
     def kill(self) -> None:
-        """End the launcher, and with it every agent, at once."""
+        """Kill the launcher, and with it every agent."""
         self._launcher.kill()
         self._launcher.wait()
         for pipe in (self._launcher.stdin, self._launcher.stdout, self._control, self._confirming):
@@ -154,7 +154,7 @@ class Agents:
                 pipe.close()
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The counters of every host, with what the kernel refused on its behalf since the agents started."""
+        """The counters of every host, with the datagrams that the kernel refused for it since the agents started."""
         return {host: self._agent_counters(host) | self._kernel_counters(host) for host in self._plan.network.hosts}
 
     def _agent_counters(self, host: str) -> dict[str, int]:
@@ -162,12 +162,12 @@ class Agents:
         return counted | {"refused_unread": counted["refused_unread"] + self._left_unread[host]}
 
     def notice(self, wait_s: float = 0) -> None:
-        """Read what the launcher reports."""
+        """Wait up to `wait_s` for reports of the launcher, and read them. Requests that wait are sent first."""
         if self.are_lost:
             time.sleep(wait_s)
             return
-        for host in list(self._unheard):
-            self._ask_again(host)
+        for host in list(self._unsent):
+            self._send_waiting(host)
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             if not selector.select(wait_s):
@@ -176,12 +176,15 @@ class Agents:
         if not report:
             self.are_lost = True
             self._pids.clear()
-            self.deaths.append(f"the agents' launcher died, and every agent with it; it said: {self._last_words()}")
+            self.deaths.append(
+                f"the agents' launcher died, and every agent with it; its last line was: {self._last_error_line()}"
+            )
         *lines, self._unread = (self._unread + report).split(b"\n")
         for line in lines:
             self._note(*line.decode().split())
 
     def _note(self, what: str, host: str, number: str) -> None:
+        """Handle a report of the launcher: an agent is ready, is about to kill itself, or has ended."""
         self._starting.discard(host)
         if what == "ready":
             self._pids[host] = int(number)
@@ -191,14 +194,14 @@ class Agents:
             self._own_crashes[host] = self._started_with[host][int(number)]
             return
         self._pids.pop(host, None)
-        self._unheard.pop(host, None)
+        self._unsent.pop(host, None)
         self._forget_faults(host)
         if host in self._expected_deaths and int(number) == -signal.SIGKILL:
             self._expected_deaths.discard(host)
             if host in self._own_crashes:
                 self.on_own_crash(host, self._own_crashes.pop(host))
         elif number != "0":
-            self.deaths.append(f"the agent of {host} died with status {number}; it said: {self._last_words()}")
+            self.deaths.append(f"the agent of {host} died with status {number}; its last line was: {self._last_error_line()}")
 
     def _start(self, host: str) -> None:
         self._incarnations[host] += 1
@@ -209,7 +212,7 @@ class Agents:
             os.write(self._orders, msgspec.json.encode(start) + b"\n")
         except BrokenPipeError:
             raise CannotRun(
-                f"the agent of {host} cannot be started: the agents' launcher died; it said: {self._last_words()}"
+                f"the agent of {host} cannot be started: the agents' launcher died; its last line was: {self._last_error_line()}"
             ) from None
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
@@ -238,19 +241,19 @@ class Agents:
                 start_new_session=True,
             )
         if launcher.stdin is None or launcher.stdout is None:
-            raise RuntimeError("pipes were asked for")
+            raise RuntimeError("the launcher was started without pipes")
         return launcher, launcher.stdin.fileno(), launcher.stdout.fileno()
 
     def ask(self, host: str, request: Request) -> None:
-        """Send a request to an agent, as soon as it has room for it; one that is down hears nothing."""
+        """Send a request to an agent as soon as its socket has room. An agent that is down gets nothing."""
         is_fault = isinstance(request, SetClock | AtDoor)
-        self._unheard.setdefault(host, deque()).append((self._confirming if is_fault else self._control, encode_request(request)))
+        self._unsent.setdefault(host, deque()).append((self._confirming if is_fault else self._control, encode_request(request)))
         self._unconfirmed[host] += is_fault
-        if not self._ask_again(host):
+        if not self._send_waiting(host):
             self.notice()
 
     def has_confirmed(self, host: str) -> bool:
-        """Whether an agent says that every fault which was asked of it is in force."""
+        """Whether an agent has confirmed that every fault that it was sent is in force."""
         with suppress(BlockingIOError):
             while True:
                 _, path = self._confirming.recvfrom(65536)
@@ -258,13 +261,13 @@ class Agents:
         return self._unconfirmed[host] <= 0
 
     def _forget_faults(self, host: str) -> None:
-        """An agent that is gone confirms nothing more, and what it has confirmed is not for its successor."""
+        """Forget the requests and confirmations of an agent that has ended, so that they are not taken for those of the next one."""
         self.has_confirmed(host)
         del self._unconfirmed[host]
 
-    def _ask_again(self, host: str) -> bool:
-        """Send what an agent has not heard, in its order, as far as it has room; whether it is there."""
-        waiting = self._unheard[host]
+    def _send_waiting(self, host: str) -> bool:
+        """Send the requests that wait for an agent, in order, while its socket has room. Returns whether the agent is there."""
+        waiting = self._unsent[host]
         try:
             while waiting:
                 sender, request = waiting[0]
@@ -273,13 +276,13 @@ class Agents:
         except BlockingIOError:
             return True
         except ConnectionRefusedError:
-            del self._unheard[host]
+            del self._unsent[host]
             self._forget_faults(host)
             return False
-        del self._unheard[host]
+        del self._unsent[host]
         return True
 
-    def _last_words(self) -> str:
+    def _last_error_line(self) -> str:
         return (self._errors.read_text().strip().splitlines() or ["nothing"])[-1]
 
     def _kernel_counters(self, host: str) -> dict[str, int]:
@@ -288,7 +291,7 @@ class Agents:
 
 
 def _answered_socket(path: Path) -> socket.socket:
-    """A socket with a name, which agents can answer."""
+    """A socket with a name, so that agents can answer."""
     named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     named.setblocking(False)
     named.bind(str(path))
@@ -296,7 +299,7 @@ def _answered_socket(path: Path) -> socket.socket:
 
 
 def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:
-    """Datagrams that reached a host and no agent: its buffer was full, or nobody listened."""
+    """Datagrams that reached a host but no agent: the socket's buffer was full, or there was no listener."""
     with inside(plan.namespace_path(host)):
         names, values = (
             line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:")

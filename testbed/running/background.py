@@ -1,4 +1,4 @@
-"""Spark, started in the background."""
+"""Starts Spark in the background."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class SparkStart:
-    """Starts Spark in the background, so that its start costs the user nothing, and is over before anything is measured.
+    """Starts Spark in the background, so that a user does not wait for it, and it is up before anything is measured.
 
     By default Spark runs inside the command, on all cores.
     """
@@ -21,17 +21,17 @@ class SparkStart:
         self._thread.start()
 
     def _start(self) -> None:
-        # Py4J logs every call that Ctrl-C interrupts, with a traceback; what matters comes as an exception.
+        # Py4J logs a traceback for every call that Ctrl-C interrupts; the exceptions that matter are raised as well.
         logging.disable(logging.CRITICAL)
         try:
             from analysis.spark import start_session
 
             self._session = start_session(self._master)
-        except Exception as error:  # noqa: BLE001 - raised again by whoever waits
+        except Exception as error:  # noqa: BLE001 - raised again by wait
             self._failure = error
 
     def wait(self) -> "SparkSession":
-        """The session, as soon as it is there."""
+        """Wait for the session and return it."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure

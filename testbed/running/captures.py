@@ -1,7 +1,7 @@
-"""One tcpdump for each direction of a link between switches, and one for each access link of a host.
+"""Runs one tcpdump for each direction of a link between switches, and one for each access link of a host.
 
-A link between switches is captured at its end `b`, both ways, because that interface is never taken down: a link fails by taking its
-end `a` down, and tcpdump would stop with the interface. Access links are captured at the switch.
+Both directions of a link between switches are captured at its end `b`. That interface is never taken down: a link fails by taking its
+end `a` down, and tcpdump stops when its interface goes down. Access links are captured at the switch.
 """
 
 import re
@@ -19,9 +19,9 @@ from testbed.errors import CannotRun
 from testbed.network.plan import Plan
 from testbed.network.shell import WITH_US
 
-# The header ends at byte 78; the rest is room for a tunnel's or VLAN's tag.
+# The header of a message ends at byte 78; the rest is room for the tags of a tunnel or a VLAN.
 SNAP_BYTES = 96
-# Room for some 4,000 cut packets while tcpdump waits for a core.
+# Room for about 4,000 truncated packets while tcpdump waits for a core.
 BUFFER_KIB = 1024
 PATIENCE_S = 60.0
 
@@ -40,14 +40,14 @@ class Captures:
         directory.mkdir()
         self.planned = planned(plan)
         self.deaths: list[str] = []
-        """What there is to say of every tcpdump that ended and nobody had stopped it."""
+        """A sentence for each tcpdump that ended without having been stopped."""
         self._running = [_start(plan, directory, private, capture) for capture in self.planned]
         self._ended: set[str] = set()
         self._stopped = False
         self._wait_until_listening()
 
     def stop(self) -> tuple[CaptureRecord, ...]:
-        """End every capture and read its own account: how many packets it took and how many the kernel dropped."""
+        """End every capture and read its counts: the packets that it captured, and those that the kernel dropped."""
         self.notice()
         self._stopped = True
         for tcpdump in self._running:
@@ -55,19 +55,19 @@ class Captures:
         return tuple(map(self._account, self._running))
 
     def flush(self) -> None:
-        """Have every capture write what it has taken so far to its file, in a moment."""
+        """Tell every tcpdump to write the packets that it has so far to its file. It does so soon after."""
         for tcpdump in self._running:
             if tcpdump.process.poll() is None:
                 tcpdump.process.send_signal(signal.SIGUSR2)
 
     def kill(self) -> None:
-        """End every capture that still runs; for the way out after an error."""
+        """Kill every tcpdump that still runs, after an error."""
         for tcpdump in self._running:
             tcpdump.process.kill()
             tcpdump.process.wait()
 
     def notice(self) -> None:
-        """See which have ended by themselves."""
+        """Add a sentence to `deaths` for each tcpdump that has ended by itself."""
         for tcpdump in self._running:
             if not self._stopped and tcpdump.process.poll() is not None:
                 self._note_death(tcpdump)
@@ -77,10 +77,10 @@ class Captures:
         if file not in self._ended:
             self._ended.add(file)
             said = (tcpdump.messages.read_text().strip().splitlines() or ["nothing"])[-1]
-            self.deaths.append(f"the tcpdump of {file} died with status {tcpdump.process.returncode}; it said: {said}")
+            self.deaths.append(f"the tcpdump of {file} died with status {tcpdump.process.returncode}; its last line was: {said}")
 
     def _account(self, tcpdump: _Tcpdump) -> CaptureRecord:
-        """What tcpdump printed at its end, as numbers; one that was killed has printed none."""
+        """The record of a capture, with the counts that tcpdump printed at its end. A tcpdump that was killed printed none."""
         tcpdump.process.wait()
         said = tcpdump.messages.read_text()
         captured = re.search(r"(\d+) packets? captured", said)
@@ -97,7 +97,7 @@ class Captures:
                 if tcpdump.process.poll() is not None or time.monotonic() > deadline:
                     said = tcpdump.messages.read_text().strip() or "nothing"
                     self.kill()
-                    raise CannotRun(f"tcpdump does not capture {tcpdump.capture.file}; it said: {said}")
+                    raise CannotRun(f"tcpdump does not capture {tcpdump.capture.file}; it printed: {said}")
                 time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""The two engines of a run. Mininet's is imported when a run on Mininet begins: nothing else needs Mininet, Open vSwitch, Ryu or root."""
+"""The two engines of a run. Only a run on Mininet imports its engine: nothing else needs Mininet, Open vSwitch, Ryu or root."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ NAMES = ("mininet", "simulator")
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine on this machine, which was found to have all that the engine needs."""
+    """An engine on this machine. The machine has everything that the engine needs."""
 
     about: str
-    """How packets travel, for the line that a user sees first."""
+    """How packets travel, for the first line that a user sees."""
     refuse_impossible: Callable[[Task], None]
-    """Stop, before anything is made, if the engine cannot do what a task asks."""
+    """Raise an error, before anything is made, if the engine cannot run a task."""
     run: Callable[[Task, Progress, Callable[[], object]], None]
     """Run a task and leave its result directory; the last argument is called before the first packet of an emulated network."""
 
 
 def find(name: str, output: Path) -> Engine:
-    """An engine by its name, or a sentence with all that this machine lacks for it."""
+    """An engine by its name, or an error that names everything that this machine lacks for it."""
     return _mininet(output) if name == "mininet" else _simulator(output)
 
 

@@ -1,7 +1,7 @@
-"""Faults on a running network: each is asked for, applied and observed, and written down at once with both times.
+"""Injects faults into a running network. Each fault is requested, applied, observed and recorded at once, with both times.
 
-Most happen when the testbed says so, or when it sees the event they wait for in an event log. What must happen at the very moment of an
-event of the same host, such as dying between two datagrams, is left to the agent itself.
+The testbed injects most faults, at their times or when it reads the event that they wait for in an event log. A fault that must happen at
+the very moment of an event of the same host, such as dying between two datagrams, is carried out by the agent itself.
 """
 
 import signal
@@ -24,7 +24,7 @@ from testbed.running.growing_logs import EventLogs
 from topologies import Link
 from topologies.properties import told
 
-# How long the kernel may take to show what it was asked for: a process that is to stand still must be scheduled once.
+# The time in which a fault must show: a process that is to be paused, for example, must be scheduled once.
 PATIENCE_S = 2.0
 KNOWN: frozenset[type[Fault]] = frozenset(
     (
@@ -34,20 +34,20 @@ KNOWN: frozenset[type[Fault]] = frozenset(
         *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
     )
 )
-"""The faults that this engine has a line for, in `Injector._do`; flaps and partitions are split by `steps`."""
+"""The faults that `Injector._do` can inject; `steps` splits flaps and partitions."""
 
 
 def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
-    """Stop before anything is made if a fault cannot be injected here."""
+    """Raise an error, before anything is made, if a fault cannot be injected on this machine."""
     refuse_unknown(faults, KNOWN, "Mininet")
     for fault in faults:
         if isinstance(fault, vocabulary.LinkChange) and not machine.netem and (fault.delay_ms or fault.duplicate):
             raise CannotRun(
                 f"fault link-change {fault.link}: this kernel has no netem, so it cannot delay or duplicate packets; "
-                "run it with ./castbed vm run, or --on simulator"
+                "run with ./castbed vm run, or --on simulator"
             )
         if isinstance(fault, vocabulary.LinkChange) and (fault.burst or 1) > 1:
-            raise CannotRun(f"fault link-change {fault.link}: bursts of loss are for --on simulator")
+            raise CannotRun(f"fault link-change {fault.link}: bursts of loss need --on simulator")
         if fault.when is not None and fault.when.event == "send" and not is_own_crash(fault):
             raise CannotRun(
                 f"fault {name_of(fault)} {fault.target}: only a crash of the sending host itself can wait for a send; "
@@ -56,7 +56,7 @@ def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
 
 
 def own_crashes(faults: Iterable[Fault]) -> dict[str, tuple[CrashWhen, ...]]:
-    """For each host the crashes that its agent does to itself."""
+    """For each host, the crashes that its agent carries out itself."""
     crashes: dict[str, tuple[CrashWhen, ...]] = {}
     for fault in filter(is_own_crash, faults):
         crashes[fault.target] = (*crashes.get(fault.target, ()), _crash_when(fault))
@@ -69,7 +69,7 @@ def _crash_when(fault: Fault) -> CrashWhen:
 
 
 class Injector:
-    """Injects faults into a run and keeps the record of what was injected."""
+    """Injects faults into a run, and records them."""
 
     def __init__(self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...], log: Path) -> None:
         self._emulation = emulation
@@ -80,31 +80,31 @@ class Injector:
         self.current = {(link.a, link.b): link for link in self._network.links} | {
             (link.b, link.a): link for link in self._network.links
         }
-        """The link that each direction is to be shaped as, by (from, to)."""
+        """The properties that each direction should have now, by (from, to)."""
         self.pulled: set[str] = set()
         """The links that are down, by name."""
         self._due: list[tuple[float, Fault]] = []
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not is_own_crash(fault)])
         self._own = [fault for fault in faults if is_own_crash(fault)]
         self._corrections: dict[tuple[str, str], Drops] = {}
-        """What to add to the kernel's count of drops, by (from, to): counts that were lost, without what a failed link took along."""
+        """What to add to the kernel's count of drops, by (from, to): counts that were reset, minus the packets that a failed link lost."""
         self._before_failing: dict[tuple[str, str], Drops] = {}
-        """For each direction of a link that is down, what the kernel had counted when it was pulled."""
+        """For each direction of a link that is down, the kernel's counts when the link went down."""
         self.problems: list[str] = []
-        """What was asked for and is not to be seen."""
+        """A sentence for each fault that the machine does not show."""
         agents.on_own_crash = self._own_crash
 
     @property
     def next_due(self) -> float:
-        """When a later step of a fault is due, on the monotonic clock; the end of time if none is."""
+        """When the next step of a fault is due, on the monotonic clock; infinity if there is none."""
         return min((moment for moment, _ in self._due), default=float("inf"))
 
-    def look(self) -> None:
-        """Do what is due, and what has been waited for."""
+    def inject_due(self) -> None:
+        """Inject the faults that are due, and those whose trigger has fired."""
         now = time.monotonic()
         for item in sorted((item for item in self._due if item[0] <= now), key=lambda item: item[0]):
             self._due.remove(item)
-            # A trigger may wait before a flap or a partition, which has steps of its own.
+            # This may be a flap or a partition with `after_ms`, which has steps of its own.
             self.inject(item[1])
         for fault, after_ms in self._watch.fired():
             if after_ms:
@@ -114,11 +114,11 @@ class Injector:
 
     @property
     def is_watching(self) -> bool:
-        """Whether the event logs must be looked at often."""
+        """Whether a fault waits for an event, so that event logs must be read often."""
         return bool(self._watch.waiting)
 
     def inject(self, fault: Fault) -> list[FaultRecord]:
-        """Let a fault happen now, or step by step from now on; what has happened already."""
+        """Inject a fault now, or its steps from now on. Returns the records of what has been injected already."""
         now, happened = time.monotonic(), []
         for offset_ms, step in steps(fault, self._network):
             if offset_ms:
@@ -128,20 +128,20 @@ class Injector:
         return happened
 
     def unfired(self) -> list[Fault]:
-        """The faults whose trigger never came."""
+        """The faults whose trigger has not fired."""
         return [*self._watch.waiting, *self._own]
 
     def pending(self) -> list[Fault]:
-        """What was to happen later, and has not."""
+        """The faults and steps that are not due yet."""
         return [fault for _, fault in self._due]
 
     def heal_everything(self) -> None:
-        """End the faults that would keep the run from ending: agents that stand still could not stop."""
+        """Let paused agents continue, since they could not stop otherwise."""
         for host in self._agents.running:
             self._agents.signal(host, signal.SIGCONT)
 
     def _own_crash(self, host: str, crash: CrashWhen) -> None:
-        """An agent is killing itself; it must not do so again for the same reason when it is restarted."""
+        """Record that an agent kills itself, and forget that crash, so that the agent does not repeat it after a restart."""
         fault = next(fault for fault in self._own if fault.target == host and _crash_when(fault) == crash)
         self._own.remove(fault)
         self._agents.crashes = own_crashes(self._own)
@@ -167,7 +167,7 @@ class Injector:
         return record
 
     def _observe(self, fault: Fault) -> str:
-        """What the machine shows of a fault. What it does not show in time spoils the run."""
+        """What the machine shows of a fault. A fault that it does not show in time is a problem of the run."""
 
         def differing(signs: list[tuple[str, str, str]]) -> bool:
             return any(seen != expected for _, seen, expected in signs)
@@ -177,11 +177,11 @@ class Injector:
             time.sleep(0.001)
         shown = "; ".join(f"{what} {seen}" for what, seen, _ in signs)
         if differing(signs):
-            self.problems.append(f"the fault {name_of(fault)} {fault.target} was asked for, but {shown}")
+            self.problems.append(f"the fault {name_of(fault)} {fault.target} was injected, but the machine shows: {shown}")
         return shown
 
     def _signs(self, fault: Fault) -> Iterator[tuple[str, str, str]]:  # noqa: C901 - one part for each kind of thing
-        """What a fault changes, what is to be seen of it, and what should be."""
+        """Each thing that a fault changes, with the state that is seen and the state that is expected."""
         plan, agents = self._emulation.plan, self._agents
         match fault:
             case vocabulary.LinkDown(link=name) | vocabulary.LinkUp(link=name):
@@ -192,7 +192,7 @@ class Injector:
                 link = link_named(self._network, fault.link)
                 for source, target in ((link.a, link.b), (link.b, link.a)):
                     if fault.towards in {"", target}:
-                        # Whoever shaped it has read it back.
+                        # `_reshape` has read the properties back from the kernel.
                         shape = told(self.current[source, target], fault.properties)
                         yield f"{source}->{target}", shape, shape
             case vocabulary.Heal():
@@ -212,18 +212,18 @@ class Injector:
             case vocabulary.Crash(host=host) | vocabulary.Restart(host=host):
                 yield host, "up" if host in agents.running else "down", "up" if isinstance(fault, vocabulary.Restart) else "down"
             case vocabulary.Pause(host=host) | vocabulary.Resume(host=host) if host in agents.running:
-                state = "stands still" if agents.stands_still(host) else "up"
-                yield host, state, "stands still" if isinstance(fault, vocabulary.Pause) else "up"
+                state = "paused" if agents.is_paused(host) else "up"
+                yield host, state, "paused" if isinstance(fault, vocabulary.Pause) else "up"
             case vocabulary.Clock(host=host) | vocabulary.DropMessage(host=host) | vocabulary.DuplicateMessage(host=host):
                 expected = self._expected_of_agent(fault, host)
-                yield host, expected if agents.has_confirmed(host) or agents.stands_still(host) else "does not answer", expected
+                yield host, expected if agents.has_confirmed(host) or agents.is_paused(host) else "does not answer", expected
 
     def _expected_of_agent(self, fault: Fault, host: str) -> str:
-        """What is to be seen of a fault that an agent does to itself, and confirms."""
+        """The expected state after a fault that an agent carries out itself and confirms."""
         if host not in self._agents.running:
             return "down"
-        if self._agents.stands_still(host):
-            return "stands still, and is asked when it goes on"
+        if self._agents.is_paused(host):
+            return "paused, and gets the request when it continues"
         match fault:
             case vocabulary.DropMessage(kind=kind, nth=nth):
                 return f"drops {kind} number {nth} from now on"
@@ -232,7 +232,7 @@ class Injector:
             case _:
                 return "has set its clock"
 
-    def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one line for each word of the vocabulary
+    def _do(self, fault: Fault) -> None:  # noqa: C901, PLR0912 - one case for each kind of fault
         agents = self._agents
         match fault:
             case vocabulary.LinkDown(link=link):
@@ -267,7 +267,7 @@ class Injector:
                 agents.ask(host, AtDoor(kind, nth, copies=2))
 
     def drops(self) -> dict[tuple[str, str], Drops]:
-        """What was dropped and duplicated on each direction since the network was made, by (from, to)."""
+        """The packets that were dropped and duplicated in each direction since the network was made, by (from, to)."""
         totals = {}
         for way, now in shaping.read_drops(self._emulation.plan).items():
             is_down = way in self._before_failing
@@ -276,7 +276,7 @@ class Injector:
         return totals
 
     def _start_from_zero(self, way: tuple[str, str], counted: Drops) -> None:
-        """Remember what had been counted on a direction when the kernel's count was lost."""
+        """Keep the counts of a direction whose counters in the kernel were reset."""
         if way in self._before_failing:
             counted, self._before_failing[way] = self._before_failing[way], Drops()
         self._correct(way, counted)
@@ -287,8 +287,8 @@ class Injector:
     def _set_link(self, link: Link, *, up: bool) -> None:
         """Take a link down or up at its end `a`; see testbed.running.captures for why that end.
 
-        What waits for a link that goes down, and what is sent while it is down, never reaches the queue again, as if it had been lost. But
-        the link's loss is not the cause, so it is not counted as that.
+        Packets that wait for a link that goes down, or are sent while it is down, enter the filter and never reach the queue, like lost
+        packets. The link's loss is not their cause, so they are not counted as loss.
         """
         ways = (link.a, link.b), (link.b, link.a)
         if not up and link.name not in self.pulled:
@@ -300,7 +300,7 @@ class Injector:
                 self._correct(way, before - self._drops_of(way))
 
     def _drops_of(self, way: tuple[str, str]) -> Drops:
-        """What the shaping of one direction has dropped so far. What its switch was too slow to take is not part of it."""
+        """The packets that the shaping of one direction has dropped so far, without those that its switch did not read fast enough."""
         end = self._emulation.plan.end(*way)
         return shaping.drops_at([end])[end]
 
@@ -324,21 +324,21 @@ class Injector:
                 self._reshape(source, target, replace(self.current[source, target], **fault.properties))
 
     def _reshape(self, source: str, target: str, link: Link) -> None:
-        """Shape one direction anew, and read it back."""
+        """Shape one direction with the properties of `link`, and read them back."""
         way, before = (source, target), self._drops_of((source, target))
         if shaping.reshape(link, self._emulation.plan.end(*way)):
             self._start_from_zero(way, before)
         self.current[way] = link
 
     def _stop_switch(self, switch: str) -> None:
-        """Take a switch's bridge away. The count of what it was too slow to take goes with it; its links count on."""
+        """Remove a switch's bridge. Its count of packets that it did not read fast enough is lost with it; its links go on counting."""
         for way, drops in shaping.read_drops(self._emulation.plan).items():
             if way[0] == switch:
                 self._correct(way, Drops(overrun=drops.overrun))
         self._emulation.net[switch].stop(deleteIntfs=False)
 
     def _start_switch(self, switch: str) -> None:
-        """Give a switch its bridge again. A switch that takes its ports over clears what shaped them, with its counts."""
+        """Make a switch's bridge again. Open vSwitch removes the shaping of the ports that it adds, with its counts."""
         ways = [(switch, neighbour) for neighbour in self._network.neighbours[switch]]
         before = {way: self._drops_of(way) for way in ways}
         self._emulation.net[switch].start([])
@@ -349,16 +349,16 @@ class Injector:
 
 
 def _has_carrier(interface: str) -> bool:
-    """Whether an interface is up and so is the other end of its link."""
+    """Whether both an interface and the other end of its link are up."""
     try:
         return Path("/sys/class/net", interface, "carrier").read_text().strip() == "1"
     except OSError:
-        # The kernel does not answer for an interface that is down.
+        # The kernel refuses to read the carrier of an interface that is down.
         return False
 
 
 class _Watch:
-    """Watches the event logs for what faults wait for."""
+    """Watches the event logs for the triggers of faults."""
 
     def __init__(self, agents: Agents, faults: list[Fault]) -> None:
         self.waiting = faults
@@ -366,7 +366,7 @@ class _Watch:
         self._left = {id(fault): fault.when.nth for fault in faults if fault.when is not None}
 
     def fired(self) -> list[tuple[Fault, float]]:
-        """The faults whose event has come since the last look, and how long after it they are due."""
+        """The faults whose trigger has fired since the last call, each with its `after_ms`."""
         if not self.waiting:
             return []
         fired = []

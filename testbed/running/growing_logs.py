@@ -1,7 +1,7 @@
-"""The event logs of a run while they are being written.
+"""Reads the event logs of a run while they are being written.
 
-Only whole commits are read (`hostagent.contract.events`). A restart cuts off what an agent had written of a commit when it was killed, and
-nothing else, so a log never gets shorter than what was read of it.
+Only complete commits are read (`hostagent.contract.events`). A restart removes from a log only the incomplete commit of an agent that was
+killed, so a log never gets shorter than the part that was read.
 """
 
 from itertools import accumulate, repeat
@@ -21,7 +21,7 @@ class EventLogs:
         self._read: dict[Path, int] = {}
 
     def news(self) -> list[tuple[str, Event]]:
-        """What was added since the last look, by host: that of one host in the order of its log, that of several in the order of time."""
+        """The events that are new since the last call: those of one host in the order of its log, those of several in the order of time."""
         news: list[tuple[int, str, Event]] = []
         for host, path in self._agents.event_logs():
             with path.open("rb") as log:
@@ -29,6 +29,6 @@ class EventLogs:
                 added = committed(log.read())
             self._read[path] = self._read.get(path, 0) + added.length
             events = [msgspec.json.decode(line, type=Event) for line in added.lines]
-            # A clock that was set back stands still until it has caught up.
+            # After a clock was set back, events count as simultaneous until the clock has caught up.
             news += zip(accumulate((event.at_ns for event in events), max), repeat(host), events)
         return [(host, event) for _, host, event in sorted(news, key=lambda item: item[0])]

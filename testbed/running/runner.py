@@ -1,4 +1,4 @@
-"""One run: a scenario with one protocol on an emulated network, from nothing to a result directory."""
+"""Runs a scenario with one protocol on an emulated network, and writes the result directory."""
 
 import dataclasses
 import secrets
@@ -29,21 +29,21 @@ from testbed.running.tasks import Task, described, never_fired, result_directory
 from testbed.terminal import Progress
 from topologies.network import Link, Network
 
-# Once nothing has arrived for this long, apart from what links delay by design, nothing is in flight.
+# If no packet arrives for this time, plus the delays of links, no packet is in flight.
 QUIET_S = 0.3
-# The longest packet on a link.
+# The size of the longest packet on a link.
 FRAME_BITS = 1514 * 8
-# How often event logs are looked at for what a fault waits for.
+# The period of reading event logs while a fault waits for an event.
 WATCH_S = 0.005
-# How often it is looked whether everything still runs: each look asks the kernel about every tcpdump.
+# The period of checking that all child processes run: each check asks the kernel about every tcpdump.
 LOOK_S = 0.25
-# What the clock may be off between two readings.
+# The largest difference between two readings of the clock offset that is not a clock that was set.
 STEP_NS = 1_000_000
 
 
 @dataclass
 class Stage:
-    """A network with everything on it, ready to be played on."""
+    """A network with its captures, agents and faults, ready for broadcasts."""
 
     task: Task
     machine: Machine
@@ -52,38 +52,38 @@ class Stage:
     agents: Agents
     injector: Injector
     problems: list[str] = field(default_factory=list)
-    """What has died or gone wrong so far, each said once. None ends the run, and any makes its verdict unknown."""
+    """A sentence for each thing that has died or gone wrong so far. Problems do not end the run; any problem makes its verdict unknown."""
     _next_look: float = 0.0
 
     def watch(self, most_s: float) -> None:
-        """Have an eye on everything that may die, and on the faults that are due or waited for; for so long at the most."""
+        """Wait up to `most_s` for agents, inject the faults that are due, and every LOOK_S check all child processes."""
         longest = WATCH_S if self.injector.is_watching else LOOK_S
         self.agents.notice(wait_s=max(0.0, min(most_s, longest, self.injector.next_due - time.monotonic())))
-        self.attempt(self.injector.look)
+        self.attempt(self.injector.inject_due)
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_S
             self.notice()
 
     def attempt(self, action: Callable[[], object]) -> None:
-        """Do something; what keeps it from being done is a problem of the run."""
+        """Call an action; if it fails, that is a problem of the run."""
         try:
             action()
         except CannotRun as failure:
             self._write_down(str(failure))
 
     def notice(self) -> None:
-        """See what has died or gone wrong since the last look."""
-        mortals = self.agents, self.captures, self.emulation.controller, self.emulation.vswitch
-        for mortal in mortals:
-            mortal.notice()
-        self._write_down(*(death for mortal in mortals for death in mortal.deaths), *self.injector.problems)
+        """Add what has died or gone wrong since the last call to the problems."""
+        watched = self.agents, self.captures, self.emulation.controller, self.emulation.vswitch
+        for one in watched:
+            one.notice()
+        self._write_down(*(death for one in watched for death in one.deaths), *self.injector.problems)
 
     def _write_down(self, *problems: str) -> None:
         self.problems += [problem for problem in dict.fromkeys(problems) if problem not in self.problems]
 
 
 def refuse_impossible(task: Task, machine: Machine) -> None:
-    """Stop before anything is made if this machine cannot emulate the network of a task, or inject its faults."""
+    """Raise an error, before anything is made, if this machine cannot emulate the network of a task or inject its faults."""
     refuse_network(task.scenario.network, machine)
     refuse_faults(task.scenario.faults, machine)
 
@@ -97,7 +97,7 @@ def run(
 ) -> None:
     """Run a task and leave its result directory.
 
-    `before_traffic` is called when the network is ready and still silent. `play` is what happens then, if not what the scenario says.
+    `before_traffic` is called when the network is ready and still silent. After that, `play` is called; by default it plays the scenario.
     """
     with result_directory(task):
         setting, measured = _on_network(task, machine, progress, before_traffic, play or _play)
@@ -112,7 +112,7 @@ def _on_network(
     before_traffic: Callable[[], object],
     play: Callable[[Stage, Progress], None],
 ) -> tuple[Setting, "_Measured"]:
-    """Make the network, play on it and unmake it."""
+    """Make the network, run the scenario on it, and remove the network."""
     network = task.scenario.network
     with record.claim() as private, ExitStack() as stack:
         emulation = stack.enter_context(emulate(network, machine, private, task.output / "controller.jsonl", progress))
@@ -120,7 +120,7 @@ def _on_network(
         captures = Captures(emulation.plan, task.output / "captures", private)
         stack.callback(captures.kill)
         setting = _setting(task, private)
-        # Some agents send as soon as they are there.
+        # Drops are read before the agents start, as some agents send at once.
         drops_before = shaping.read_drops(emulation.plan)
         agents = Agents(emulation.plan, setting, own_crashes(task.scenario.faults))
         stack.callback(agents.kill)
@@ -132,7 +132,7 @@ def _on_network(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What came out of a run besides the files that were written during it."""
+    """The results of a run other than the files that were written during it."""
 
     started_ns: int
     ended_ns: int
@@ -145,18 +145,22 @@ class _Measured:
 def _measure(
     stage: Stage, drops_before: dict[tuple[str, str], Drops], play: Callable[[Stage, Progress], None], progress: Progress
 ) -> _Measured:
-    """Let the agents broadcast, let it settle, and close the books."""
+    """Play the scenario, wait until no packet is in flight, stop everything, and read all counters."""
     agents, captures, injector = stage.agents, stage.captures, stage.injector
     started_ns, clock_ns = time.time_ns(), _clock_ns()
     play(stage, progress)
     progress("waiting until nothing is in flight")
-    undone = [*never_fired(injector.unfired()), *(_came_too_late(fault) for fault in injector.pending())]
+    undone = never_fired(injector.unfired())
+    undone += [
+        f"the fault {name_of(fault)} {fault.target} was still pending when the run ended: set a longer settle"
+        for fault in injector.pending()
+    ]
     injector.heal_everything()
-    # What comes after this is not time that the protocol had.
+    # The time after this does not count as time that the protocol had.
     ended_ns = time.time_ns()
     agents.hush()
     _wait_until_quiet(stage)
-    # One that was held up has more to count.
+    # Agents are stopped before their counters are read: an agent that was delayed may still count datagrams.
     agents.stop()
     counters = agents.counters()
     misshapen = _misshapen(stage.emulation, injector)
@@ -171,15 +175,15 @@ def _measure(
 
 
 def _clock_ns() -> int:
-    """What the clock of all records is ahead of one that is never set; the same at any time, unless somebody sets the former."""
+    """Offset between the wall clock and the monotonic clock. It changes only if somebody sets the wall clock."""
     readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(10)]
-    # Of several, the one in which the machine did nothing else.
+    # The reading that took the least time is the most precise.
     before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
     return now - (before + after) // 2
 
 
 def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
-    """A link that was shaped at the start and is not at the end has spoiled the run."""
+    """A problem if a link is not shaped as it should be at the end of the run."""
     try:
         shaping.read_back(emulation.plan, injector.current)
     except CannotRun as difference:
@@ -188,7 +192,7 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
 
 
 def _play(stage: Stage, progress: Progress) -> None:
-    """Do everything in its time: broadcasts and faults, then wait for the rest of the settling time."""
+    """Make broadcasts and inject faults at their times, then wait for the rest of the settling time."""
     scenario = stage.task.scenario
     timeline: list[tuple[float, Callable[[], object]]] = [
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
@@ -214,13 +218,13 @@ def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], N
 
 
 def _sleep_until(moment: float, stage: Stage) -> None:
-    """Watch until a moment; without agents there is nothing to wait for."""
+    """Wait until a moment and watch meanwhile; return at once if all agents are lost."""
     while (left := moment - time.monotonic()) > 0 and not stage.agents.are_lost:
         stage.watch(left)
 
 
 def _wait_until_quiet(stage: Stage) -> None:
-    """Wait until no counter moves for longer than any packet can be under way."""
+    """Wait until no counter has changed for longer than a packet can be in flight."""
     scenario, agents = stage.task.scenario, stage.agents
     quiet_s = quiet_time_s(scenario.network, (*scenario.network.links, *stage.injector.current.values()), scenario.faults)
     before: object = None
@@ -231,9 +235,9 @@ def _wait_until_quiet(stage: Stage) -> None:
 
 
 def quiet_time_s(network: Network, links: Iterable[Link], faults: Iterable[Fault]) -> float:
-    """How long no counter moves at most while a packet is under way: each link on its way may delay it, and takes a while to send it.
+    """The longest time for which no counter changes while a packet is in flight: each link on its path may delay it, and must send it.
 
-    What is delayed stays delayed as it was before a change; what waits in a queue leaves as fast as the link is now.
+    A packet that is being delayed keeps its delay when a link changes; a packet in a queue leaves at the present bandwidth.
     """
     links, changes = list(links), [fault for fault in faults if isinstance(fault, LinkChange)]
     delays = [link.delay_ms + link.jitter_ms for link in links]
@@ -245,7 +249,7 @@ def quiet_time_s(network: Network, links: Iterable[Link], faults: Iterable[Fault
 def _drops_since(
     emulation: Emulation, before: dict[tuple[str, str], Drops], now: dict[tuple[str, str], Drops]
 ) -> tuple[LinkDrops, ...]:
-    """The drops since the start. A switch daemon that died took its counts along."""
+    """The drops since the start. If the switch daemon died, its counts were lost, so a difference may not be negative."""
     least = 0 if emulation.vswitch.deaths else -sys.maxsize
     return tuple(
         LinkDrops(source, target, *(max(least, drops) for drops in dataclasses.astuple(total - before[source, target])))
@@ -282,10 +286,6 @@ def _record(task: Task, machine: Machine, setting: Setting, measured: _Measured)
         link_drops=measured.drops,
         problems=measured.problems,
     )
-
-
-def _came_too_late(fault: Fault) -> str:
-    return f"the fault {name_of(fault)} {fault.target} was still to come when the run ended: let it settle for longer"
 
 
 def _vswitch_version() -> str:

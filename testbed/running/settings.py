@@ -1,4 +1,4 @@
-"""What `--set` says: keys of the scenario and parameters of protocols."""
+"""Reads `--set`: keys of the scenario and parameters of protocols."""
 
 import dataclasses
 import typing
@@ -38,14 +38,14 @@ def _number_or_text(text: str) -> float | str:
 
 
 def choose(variants: Sequence[Variant], protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
-    """The runs that a scenario asks for, with the protocols and parameters that the user asks for."""
+    """The runs of a scenario with the protocols and parameters that the user has chosen."""
     check_parameters([*(variant.protocol for variant in variants), *protocols], parameters)
     wanted = [chosen for protocol in dict.fromkeys(protocols) for chosen in _with_protocol(variants, protocol)] or variants
     return [_with_parameters(variant, parameters.get(variant.protocol, {})) for variant in wanted]
 
 
 def _with_protocol(variants: Sequence[Variant], protocol: str) -> list[Variant]:
-    """The runs of a protocol; where the scenario has none, the protocol on each of its networks and faults."""
+    """The scenario's runs of a protocol; if it has none, a run of the protocol for each different network, workload or faults."""
     own = [variant for variant in variants if variant.protocol == protocol]
     different = [
         variant for place, variant in enumerate(variants) if variant.scenario not in [v.scenario for v in variants[:place]]
@@ -59,7 +59,9 @@ def _with_protocol(variants: Sequence[Variant], protocol: str) -> list[Variant]:
 def _with_parameters(variant: Variant, parameters: Mapping[str, Any]) -> Variant:
     for name in parameters:
         if name in variant.parameters:
-            raise CannotRun(f"{variant.protocol}.{name} is what the runs of this scenario differ in: leave it out of --set")
+            raise CannotRun(
+                f"the runs of this scenario differ in {variant.protocol}.{name}, so it cannot be set: leave it out of --set"
+            )
     together = {**variant.parameters, **parameters}
     core = PROTOCOLS[variant.protocol]
     _check_values(core, together)

@@ -1,4 +1,4 @@
-"""A task in virtual time: the same scenario, protocol and seed, and the same kind of result directory."""
+"""Runs a task in virtual time, with the same kind of result directory as a run on Mininet."""
 
 import msgspec
 
@@ -12,13 +12,13 @@ from testbed.terminal import Progress
 
 
 def run(task: Task, progress: Progress) -> None:
-    """Simulate a task and leave its result directory."""
+    """Simulate a task and write its result directory."""
     with result_directory(task):
         core = PROTOCOLS[task.protocol]
         progress("simulating")
         parameters = msgspec.convert(task.parameters, core.Parameters)
         outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
-        progress("writing what happened")
+        progress("writing results")
         drops = write(outcome, task.output)
         record = RunRecord(
             **described(task),

@@ -1,8 +1,8 @@
-"""Sweeps: a scenario at every point of a grid of settings, each several times; what is done stays done when it is started again.
+"""Sweeps: a scenario at every point of a grid of settings, each several times. A sweep that was stopped can be continued.
 
-A sweep owns a directory. `sweep.json` says what was asked, so that going on with something else is refused. Each run is made beside its
-place and moved there when it is complete, so that what has a `run.json` is a whole run, whenever the sweep was killed. A run that cannot
-be made leaves a line in `failures.jsonl`, and the others go on; started again, the sweep tries it again.
+A sweep has a directory. `sweep.json` has the plan, so that another sweep in the same directory is refused. Each run is made in a temporary
+directory beside its place and moved when it is complete, so a directory with a `run.json` is a complete run, even if the sweep was killed.
+A run that cannot be made leaves a line in `failures.jsonl`, and the sweep goes on; if the sweep is started again, it tries that run again.
 """
 
 import dataclasses
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from analysis.figures.summary import Summary
 
 T = TypeVar("T")
-# Runs that are analysed together: more would save little, and be lost together if the sweep is killed.
+# The number of runs that are analysed together. A larger number would save little, and lose more work if the sweep is killed.
 ANALYSED_TOGETHER = 16
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`sweep.json`: what was asked."""
+    """`sweep.json`: the plan of a sweep."""
 
     scenario: str
     engine: str
     axes: dict[str, tuple[str, ...]]
-    """The values of each key; `protocol` is one of them."""
+    """The values of each key; `protocol` may be a key too."""
     fixed: tuple[str, ...]
-    """What is the same everywhere, as `--set` has it."""
+    """The settings that are the same in all runs, in the form of `--set`."""
     protocols: tuple[str, ...]
     seed: int
     repeat: int
@@ -59,7 +59,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def read_axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """`KEY=V1,V2,...`, several times."""
+    """Read the axes from the values of `--over`, each written `KEY=V1,V2,...`."""
     axes: dict[str, tuple[str, ...]] = {}
     for word in words:
         key, equals, values = word.partition("=")
@@ -72,7 +72,7 @@ def read_axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def tasks(plan: SweepPlan, out: Path) -> list[Task]:
-    """Every run of a sweep, in the order in which they are made: all points once, then all again."""
+    """Every run of a sweep, in the order in which they are made: all points once, then all points with the next seed."""
     definition = catalogue.find(plan.scenario)
     points = [dict(zip(plan.axes, values, strict=True)) for values in itertools.product(*plan.axes.values())]
     found: dict[Path, Task] = {}
@@ -104,7 +104,7 @@ def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str
 
 
 def begin(plan: SweepPlan, out: Path) -> None:
-    """Write down what is asked, or see that it is what was asked before."""
+    """Write the plan of a new sweep; a sweep that is continued must have the same plan."""
     path = out / "sweep.json"
     if not path.exists():
         if out.exists() and any(out.iterdir()):
@@ -120,24 +120,24 @@ def _planned(path: Path) -> SweepPlan:
     try:
         return decode_file(path.read_bytes(), SweepPlan, path)
     except (OSError, msgspec.MsgspecError) as error:
-        raise CannotRun(f"{path} does not say what the sweep there is: {error}; choose another directory with --out") from None
+        raise CannotRun(f"{path} is not the plan of a sweep: {error}; choose another directory with --out") from None
 
 
 def is_made(task: Task) -> bool:
-    """Whether a run is complete. One of another scenario or network, because a script has changed since, is refused."""
+    """Whether a run is complete. A run whose scenario or network differs, because a script has changed since, is refused."""
     if not is_finished(task.output):
         return False
     made = load_scenario(task.output / "scenario.json", files.load(task.output / "network.json"))
-    # The protocol of a run is in its run.json, and which others its scenario has does not matter to it.
+    # The protocol of a run is in its run.json; the other protocols of the scenario do not matter to the run.
     if dataclasses.replace(made, protocols=task.scenario.protocols) != task.scenario:
         raise CannotRun(
-            f"{task.output} is a run of what {task.scenario_name} was before it changed: choose another directory with --out"
+            f"{task.output} is a run of an earlier version of {task.scenario_name}: choose another directory with --out"
         )
     return True
 
 
 def make(task: Task, run: Callable[[Task], None]) -> str:
-    """Make a run in a place of its own and move it to where it belongs; why it could not be made, if so."""
+    """Make a run in a temporary directory and move it to its place. Returns the reason if the run could not be made, else nothing."""
     unfinished = task.output.with_name(f".{task.output.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
@@ -151,23 +151,19 @@ def make(task: Task, run: Callable[[Task], None]) -> str:
 
 
 def note(task: Task, reason: str, out: Path) -> None:
-    """Keep a failure."""
+    """Append a failure to `failures.jsonl`."""
     with (out / "failures.jsonl").open("ab") as log:
         log.write(encoded(Failure(str(task.output.relative_to(out)), reason)) + b"\n")
 
 
 def simulate(task: Task) -> str:
-    """Make a run in virtual time; why it could not be made, if so."""
+    """Make a run in virtual time. Returns the reason if the run could not be made, else nothing."""
     return make(task, lambda inside: simulated.run(inside, lambda *_: None))
 
 
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
 def analyse(spark: "SparkSession", made: Sequence[Task]) -> Iterator[list["Summary"]]:
-    """Analyse runs, some at a time. No plots of single runs: they take long, and `analyse` makes them."""
+    """Analyse runs, some at a time, without the plots of single runs, which take long; the command `analyse` makes them."""
     from analysis import job  # noqa: PLC0415 - Spark must be up before it is imported
 
-    for some in _batches([task.output for task in made], ANALYSED_TOGETHER):
-        yield job.analyse(some, spark, drawing=False)
+    for start in range(0, len(made), ANALYSED_TOGETHER):
+        yield job.analyse([task.output for task in made[start : start + ANALYSED_TOGETHER]], spark, drawing=False)

@@ -1,4 +1,4 @@
-"""A task, what its result directory holds before anything runs, and what every engine writes into the record of a run."""
+"""Tasks, their result directories, and the part of a run's record that is the same for every engine."""
 
 import platform
 import shutil
@@ -26,7 +26,7 @@ _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
 @dataclass(frozen=True)
 class Task:
-    """What to run."""
+    """One run to make: a scenario, a protocol with parameters, a seed, and the result directory."""
 
     scenario_name: str
     scenario: Scenario
@@ -49,7 +49,7 @@ def check_messages(task: Task, faults: Iterable[Fault]) -> None:
 
 @contextmanager
 def result_directory(task: Task) -> Iterator[None]:
-    """Make the result directory of a task, with what is asked in it, for the body to fill; the directory of a run that fails goes."""
+    """Make the result directory of a task, with its network and scenario, for the body to fill. If the run fails, it is removed."""
     with unfinished_removed(task.output):
         _make(task)
         yield
@@ -69,7 +69,7 @@ def _make(task: Task) -> None:
 
 @contextmanager
 def unfinished_removed(*outputs: Path) -> Iterator[None]:
-    """If the body fails, remove those of these result directories that it made and did not finish. Everything else stays."""
+    """If the body fails, remove the result directories that it has made and not finished. Everything else stays."""
     new = [(output, first_missing(output)) for output in outputs if not output.exists()]
     try:
         yield
@@ -77,7 +77,7 @@ def unfinished_removed(*outputs: Path) -> Iterator[None]:
         for output, highest in new:
             if not is_finished(output):
                 shutil.rmtree(output, ignore_errors=True)
-                # Directories above it that were made for it alone.
+                # Remove the directories above that were made for it alone.
                 for above in output.parents[: len(output.parents) - len(highest.parents)]:
                     with suppress(OSError):
                         above.rmdir()
@@ -85,7 +85,7 @@ def unfinished_removed(*outputs: Path) -> Iterator[None]:
 
 
 def is_finished(output: Path) -> bool:
-    """Whether a run was made to its end."""
+    """Whether the run in a result directory is complete."""
     return (output / "run.json").exists()
 
 
@@ -95,7 +95,7 @@ def write_record(run_record: RunRecord, output: Path) -> None:
 
 
 def described(task: Task) -> dict[str, Any]:
-    """What the record of a run says of its task, whatever the engine."""
+    """The fields of a run's record that come from the task, for every engine."""
     core = PROTOCOLS[task.protocol]
     parameters = msgspec.convert(task.parameters, core.Parameters)
     return {
@@ -111,22 +111,22 @@ def described(task: Task) -> dict[str, Any]:
 
 
 def promise_of(task: Task) -> Promise:
-    """What the protocol promises with these parameters among these hosts."""
+    """The promise of the task's protocol, with its parameters, for the hosts of the network."""
     core = PROTOCOLS[task.protocol]
     parameters = msgspec.convert(task.parameters, core.Parameters)
     return core.promise(parameters, len(task.scenario.network.hosts)).packed(task.pack_ms)
 
 
 def never_fired(faults: Iterable[Fault]) -> list[str]:
-    """What to say of faults whose trigger did not come."""
+    """A sentence for each fault whose trigger did not fire."""
     return [f"the fault {name_of(fault)} {fault.target} never happened: its trigger did not fire" for fault in faults]
 
 
 def versions() -> dict[str, str]:
-    """What this run stands on."""
+    """The versions of Python, the kernel and the packages that matter."""
     found = {"python": platform.python_version(), "kernel": platform.release()}
     for package in _PACKAGES:
-        # A machine that only simulates may lack some.
+        # A machine for the simulator only may lack some packages.
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found

@@ -1,7 +1,7 @@
-"""One function over many items, in processes on this machine's cores, or on a Spark cluster where the user names one.
+"""Calls one function for many items, in processes on this machine's cores, or on a Spark cluster if the user names one.
 
-Results come in the order of the items, however many workers there are. An exception in a worker is raised here, and a worker that dies
-is an exception too. When the caller stops early, as Ctrl-C makes it, the workers are ended before it goes on.
+Results come in the order of the items, however many workers there are. An exception in a worker is raised here too, and the death of a
+worker raises an exception. If the caller stops early, for example on Ctrl-C, the workers are ended first.
 """
 
 import functools
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-# Items that a worker takes at a time: fewer would cost more messages between processes, more would leave workers idle at the end.
+# Items that a worker takes at a time: fewer need more messages between processes, more leave workers idle at the end.
 MOST_AT_A_TIME = 10
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Items in one Spark job for each core, so that the bar moves.
+# Items in one Spark job for each core: few enough that the progress bar moves.
 IN_A_JOB_PER_CORE = 10
 
 
 def spread(
     work: Callable[[T], R], items: Sequence[T], jobs: int | None = None, spark: "Callable[[], SparkSession] | None" = None
 ) -> Iterator[R]:
-    """The results of `work` in the order of `items`: from Spark, or from `jobs` processes, by default one for each core that we may use."""
+    """The results of `work` in the order of `items`, from Spark or from `jobs` processes; by default one for each usable core."""
     if not items:
         return iter(())
     if spark is None:
@@ -43,7 +43,7 @@ def spread(
 
 
 def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R]:
-    # A server forks the workers: this process has threads, and a fork of it could wait for ever for a lock that one of them held.
+    # A server process forks the workers: this process has threads, and a fork of it could wait for ever for a lock that a thread held.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.func.__module__ if isinstance(work, functools.partial) else work.__module__])
     pool = ProcessPoolExecutor(jobs, context, initializer=_end_with_parent)
@@ -53,7 +53,7 @@ def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iter
             results = pool.map(work, items, chunksize=max(1, min(MOST_AT_A_TIME, len(items) // (4 * jobs))))
         yield from results
     except BrokenProcessPool:
-        raise CannotRun("a worker process was killed, perhaps for want of memory: try fewer at a time with --jobs") from None
+        raise CannotRun("a worker process was killed, perhaps because memory ran out: use fewer processes with --jobs") from None
     except BaseException:
         for worker in set(multiprocessing.active_children()).difference(others):
             worker.kill()
@@ -64,9 +64,9 @@ def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iter
 
 @contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Ctrl-C and the like wait until all workers are there, and can be ended. Workers never see them: they inherit what is blocked.
+    """Delay signals such as Ctrl-C until all workers are started and can be ended. Workers inherit the blocked signals.
 
-    To block is not enough here, as a signal may reach another thread, and Python acts upon it in this one.
+    Blocking alone is not enough: a signal may reach another thread, and Python handles it in this one.
     """
     came: list[int] = []
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
@@ -82,7 +82,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the command ends, however it ends: idle workers would wait for work for ever, as each holds its pipe open."""
+    """End this worker when the command ends, even if it is killed: an idle worker would wait for ever, as it holds its pipe open."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 
@@ -94,7 +94,7 @@ def _end_with_parent() -> None:
 
 
 def _on_spark(work: Callable[[T], R], items: Sequence[T], spark: "SparkSession") -> Iterator[R]:
-    """The workers of a Spark cluster must find Castbed's modules and the user's files where they are here."""
+    """Call the function on a Spark cluster. Its workers need Castbed's modules and the user's files at the same paths as here."""
     context = spark.sparkContext
     size = IN_A_JOB_PER_CORE * context.defaultParallelism
     for some in (items[start : start + size] for start in range(0, len(items), size)):

@@ -174,7 +174,7 @@ def test_parameters_of_the_user_are_added_to_those_of_the_runs():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"cluster-tree": {"ein_ms": 1.0}}, "cluster-tree.ein_ms is what the runs of this scenario differ in"),
+        ({"cluster-tree": {"ein_ms": 1.0}}, "the runs of this scenario differ in cluster-tree.ein_ms"),
         ({"cluster-tree": {"nothing": 1.0}}, "its parameters are"),
         ({"nothing": {}}, "there is no protocol 'nothing'"),
     ],

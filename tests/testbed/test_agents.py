@@ -61,7 +61,7 @@ def test_an_agent_confirms_the_faults_that_it_does_to_itself(agents):
     agents.broadcast("h2", b"broadcasts are not confirmed")
     assert agents.has_confirmed("h2")
     agents.signal("h2", signal.SIGSTOP)
-    while not agents.stands_still("h2"):
+    while not agents.is_paused("h2"):
         agents.notice(wait_s=0.01)
     agents.ask("h2", SetClock(0, 1.0, 0))
     assert not agents.has_confirmed("h2")
@@ -82,7 +82,7 @@ def test_an_agent_that_fails_at_its_restart_is_noticed_at_once(agents):
     agents.restart("h2", keep_storage=True)
     assert agents.running == ("h1",)
     (death,) = agents.deaths
-    assert death.startswith("the agent of h2 died with status 1; it said: ")
+    assert death.startswith("the agent of h2 died with status 1; its last line was: ")
     assert str(storage) in death
     storage.rmdir()
     agents.restart("h2", keep_storage=True)

@@ -227,7 +227,7 @@ def test_hosts_crash_restart_pause_and_resume(lab):
     with pytest.raises(CannotRun, match="h4 has crashed: restart it first"):
         lab.do("broadcast h4 hello")
     lab.do("restart h4")
-    assert lab.do("pause h6") == "pause h6: h6 stands still"
+    assert lab.do("pause h6") == "pause h6: h6 paused"
     assert lab.host("h6").state == "paused"
     lab.do("resume h6")
     lab.wait_until(lambda: lab.host("h4").missing + lab.host("h6").missing == 0)
