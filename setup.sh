@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Prepares a machine for Castbed: system packages, a virtual environment in .venv, Open vSwitch running.
 #
-#   ./setup.sh               set up; run again at any time, what is in place is left alone
-#   ./setup.sh --simulator   the virtual environment alone, without root: no Mininet, Open vSwitch and Ryu, so only --on simulator
-#   ./setup.sh --check       say by the exit status whether the virtual environment is up to date, for Mininet or for the simulator
+#   ./setup.sh               set up; can be run again at any time, and leaves alone what is up to date
+#   ./setup.sh --simulator   only the virtual environment, without root: no Mininet, Open vSwitch and Ryu, so only --on simulator
+#   ./setup.sh --check       exit with status 0 if the virtual environment is up to date, for Mininet or for the simulator, else 1
 #
-# Runs as root, or as a user with sudo, with or without an init system. Asks nothing, except that sudo may want its password.
-# A user who cannot become root gets what --simulator gives, and is told so.
+# Runs as root, or as a user with sudo, with or without an init system. Asks nothing, except that sudo may ask for a password.
+# A user who cannot become root gets what --simulator gives, and a message that says so.
 set -euo pipefail
 
 root=$(dirname "$(readlink --canonicalize "${BASH_SOURCE[0]}")")
@@ -19,7 +19,7 @@ java=/usr/bin/java
 engine=mininet
 os_release=${CASTBED_OS_RELEASE:-/etc/os-release}
 
-# procps and psmisc hold what Mininet calls without depending on it; ca-certificates is for pip; tshark is what tests compare with.
+# Mininet calls programs of procps and psmisc, but does not depend on these packages; pip needs ca-certificates; tests need tshark.
 packages=(
     mininet openvswitch-switch tcpdump ethtool iproute2 iputils-ping
     net-tools procps psmisc kmod python3-venv ca-certificates tshark
@@ -32,7 +32,7 @@ stop() {
     exit 1
 }
 
-# The log holds the output of the step at work, so that a failure is explained from nothing else.
+# The log has the output of the current step only, so that a failure is explained by that step.
 begin() {
     step=$1
     say "$step"
@@ -59,7 +59,7 @@ need_root() {
     sudo --validate || stop "sudo refused. Run ./setup.sh as root, as a user who may use sudo, $without."
 }
 
-# With a terminal, sudo may ask for a password; without one it must do without.
+# With a terminal, sudo may ask for a password; without one, sudo must work without a password.
 can_be_root() { is_root || { command -v sudo >/dev/null && { [[ -t 0 ]] || sudo --non-interactive true 2>/dev/null; }; }; }
 
 # Whether a user who is not root has chosen the simulator before, or has no choice.
@@ -67,23 +67,23 @@ only_simulates() { ! is_root && { grep --quiet --line-regexp "engine simulator" 
 
 log_says() { grep --quiet --extended-regexp --ignore-case "$1" "$log"; }
 
-# Ends with the sentence that fits the log.
+# Ends with a sentence for the cause that the log shows.
 explain_failure() {
     local again="then run ./setup.sh again. Details: $log"
     if log_says 'no space left on device|not have enough free space'; then
         stop "$step: the disk is full. Free some space, $again"
     elif log_says 'could not get lock|unable to acquire the dpkg'; then
-        stop "$step: another program is installing packages. Wait until it is done, $again"
+        stop "$step: another program is installing packages. Wait until it has finished, $again"
     elif log_says 'dpkg was interrupted'; then
-        stop "$step: an earlier installation broke off. Run 'dpkg --configure -a' as root, $again"
+        stop "$step: an earlier installation was interrupted. Run 'dpkg --configure -a' as root, $again"
     elif log_says 'name resolution|could not resolve|resolving|network is unreachable|could not connect|new connection|timed out'; then
         stop "$step: the package server cannot be reached. Check the network and its proxy settings, $again"
     elif log_says 'unable to locate package|has no installation candidate'; then
         stop "$step: the system's package sources lack a package. Enable 'main' (on Ubuntu also 'universe'), $again"
     elif log_says 'no matching distribution found'; then
-        stop "$step: a pinned package is not offered for $("$python" --version) on $(uname --machine). Details: $log"
+        stop "$step: a pinned package does not exist for $("$python" --version) on $(uname --machine). Details: $log"
     fi
-    stop "$step: failed. The reason is at the end of $log; remove it, then run ./setup.sh again."
+    stop "$step: failed. The reason is at the end of $log; correct it, then run ./setup.sh again."
 }
 
 check_system() {
@@ -107,20 +107,20 @@ take_turn() {
     flock 9
 }
 
-# What the virtual environment was made from. Moving the folder or a new system Python asks for a new one.
+# What the virtual environment was made from. After a move of the folder, or with a new system Python, a new one is needed.
 made_from() { echo "$root $(readlink --canonicalize "$python")"; }
 
 stamp_text() {
     made_from
     echo "engine ${1:-$engine}"
     cat "$root/setup.sh" "$lock" | sha256sum
-    # The archive of Spark's classes is of one Java; PySpark's version is in the lock.
+    # The archive of Spark's classes fits one version of Java; PySpark's version is in the lock file.
     stat --dereference --format='java %s %Y' "$java" 2>/dev/null || true
 }
 
 is_made_for() { [[ -x $venv/bin/python && -r $stamp && $(stamp_text "$1") == "$(<"$stamp")" ]]; }
 
-# What is made for Mininet has all that the simulator needs.
+# A virtual environment for Mininet has everything that the simulator needs.
 is_up_to_date() { is_made_for mininet || { [[ $engine == simulator ]] && is_made_for simulator; }; }
 
 is_installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
@@ -133,13 +133,13 @@ missing_packages() {
     has_java || echo default-jre-headless
 }
 
-# PySpark 4 wants Java 17 or newer; the first number in quotes is 17 for "17.0.2" and 1 for the old "1.8.0".
+# PySpark 4 needs Java 17 or newer; the first number in quotes is 17 for "17.0.2" and 1 for the old "1.8.0".
 has_java() {
     [[ $("$java" -version 2>&1) =~ version\ \"([0-9]+) ]] && ((BASH_REMATCH[1] >= 17))
 }
 
 apt_get() {
-    # Services that are running are not restarted, changed settings are kept, a busy package system is waited for.
+    # Do not restart running services, keep changed settings, and wait for a busy package system.
     logged as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get --quiet --yes \
         --option DPkg::Lock::Timeout=120 --option Dpkg::Options::=--force-confdef --option Dpkg::Options::=--force-confold "$@"
 }
@@ -150,16 +150,16 @@ install_packages() {
     ((${#missing[@]})) || return 0
     need_root
     begin "system packages (${missing[*]})"
-    # A foreign source that cannot be refreshed need not stop us; what counts is whether the installation succeeds.
+    # A package source that cannot be refreshed is no error, as long as the installation succeeds.
     apt_get update || true
     # Castbed needs none of the recommended packages.
     apt_get install --no-install-recommends "${missing[@]}" || explain_failure
-    has_java || stop "$java is still older than 17. Choose a newer one with 'update-alternatives --config java', then run ./setup.sh again."
+    has_java || stop "$java is still older than 17. Choose a newer Java with 'update-alternatives --config java', then run ./setup.sh again."
 }
 
 kernel_has() { [[ -d /sys/module/$1 ]] || modprobe --dry-run --quiet "$1"; }
 
-# For ./castbed vm: needed only where the kernel itself lacks something, and offered by some distributions only.
+# For ./castbed vm: needed only if the kernel lacks a module, and some distributions do not have the package.
 wants_virtual_machine() {
     ! { kernel_has sch_netem && kernel_has openvswitch; } && ! is_installed user-mode-linux && apt-cache show user-mode-linux &>/dev/null
 }
@@ -169,17 +169,17 @@ install_virtual_machine() {
     need_root
     begin "virtual machine (user-mode-linux): this kernel lacks netem or the openvswitch module"
     apt_get install --no-install-recommends user-mode-linux \
-        || say "user-mode-linux cannot be installed, so ./castbed vm will not work; all else will. Details: $log" >&2
+        || say "user-mode-linux cannot be installed, so ./castbed vm will not work; everything else will. Details: $log" >&2
 }
 
-# Makes .venv a folder that we can write to, empty unless its contents can be built upon.
+# Makes .venv a writable folder, and empties it unless its contents can be reused.
 prepare_venv_folder() {
     [[ -w $root ]] || stop "$root belongs to $(stat --format=%U "$root"): run ./setup.sh as that user or as root."
     if [[ -e $venv ]] && ((EUID != 0)) && [[ -n $(find "$venv" ! -user "$EUID" -print -quit) ]]; then
         need_root
         sudo chown --recursive "$EUID" "$venv"
     fi
-    # Without a stamp the last set-up broke off, and a half-installed package can look whole.
+    # Without a stamp the last set-up was interrupted, and an incomplete package can look complete.
     if [[ ! -r $stamp || $(head --lines=1 "$stamp") != "$(made_from)" ]]; then
         rm --recursive --force "$venv"
     fi
@@ -191,15 +191,15 @@ check_python() {
         || stop "$python is $("$python" --version); Castbed needs the system's own Python 3.11, 3.12 or 3.13 there."
 }
 
-# Installed it is 1.2 GB; while PySpark is built it was seen to take 3.0 GB.
+# The virtual environment takes 1.2 GB; while PySpark is built, it took up to 3.0 GB.
 check_disk() {
     local free_mb
     free_mb=$(df --output=avail --block-size=1M "$venv" | tail --lines=1)
-    ((free_mb >= 3500)) || stop "$root has $((free_mb)) MB of disk left and needs 3500. Free some space, then run ./setup.sh again."
+    ((free_mb >= 3500)) || stop "the disk of $root has $((free_mb)) MB free, and 3500 MB are needed. Free some space, then run ./setup.sh again."
 }
 
 pip() {
-    # The temporary files of a build are too large for a /tmp that lives in memory.
+    # The temporary files of a build are too large for a /tmp in memory.
     mkdir --parents "$venv/tmp"
     logged env TMPDIR="$venv/tmp" PYTHONNOUSERSITE=1 "$venv/bin/python" -m pip \
         --no-input --disable-pip-version-check install --no-deps "$@" || explain_failure
@@ -207,7 +207,7 @@ pip() {
 
 built_here='^(ovs|pyspark|ryu)=='
 
-# The lines of the lock that are built here. Ryu and the library of Open vSwitch are for Mininet.
+# The lines of the lock file for packages that are built here. Ryu and the library of Open vSwitch are for Mininet.
 to_build() {
     if [[ $engine == mininet ]]; then
         grep --extended-regexp "$built_here" "$lock"
@@ -222,23 +222,23 @@ install_python_packages() {
     check_disk
     rm --force "$stamp"
     begin "virtual environment"
-    # Mininet is a system package, hence the system's site packages.
+    # Mininet is a system package, so the virtual environment uses the system's site packages.
     logged "$python" -m venv --system-site-packages "$venv" || explain_failure
     begin "Python packages"
     pip --only-binary=:all: --requirement <(grep --invert-match --extended-regexp "$built_here" "$lock")
-    begin "packages that are built here (PySpark is 400 MB to fetch)"
-    # Ryu builds only with the setuptools that the lock names, which isolation would replace by the newest.
+    begin "packages that are built here (PySpark is a download of 400 MB)"
+    # Ryu builds only with the version of setuptools in the lock file; build isolation would use the newest.
     pip --no-build-isolation --requirement <(to_build)
     rm --recursive --force "$venv/tmp"
 }
 
-# Without the archive Spark starts slower, and nothing else is different.
+# Without the archive Spark starts more slowly; nothing else is different.
 archive_classes() {
     is_up_to_date && return
     has_java || return 0
     begin "archive of Spark's classes, for a quick start"
     logged env PYTHONPATH="$root" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1 "$venv/bin/python" -m analysis.class_archive \
-        || say "the archive could not be made; Spark will start slower"
+        || say "the archive could not be made; Spark will start more slowly"
 }
 
 is_running() {
@@ -257,7 +257,7 @@ start_open_vswitch() {
     else
         logged as_root /usr/share/openvswitch/scripts/ovs-ctl start --system-id=random || true
     fi
-    # Where the kernel lacks Open vSwitch's module, the scripts above give up although the user-space datapath would do.
+    # If the kernel lacks Open vSwitch's module, the scripts above fail, although the userspace datapath would work.
     if is_running ovsdb-server && ! is_running ovs-vswitchd; then
         logged as_root ovs-vswitchd --pidfile --detach --log-file || true
     fi
@@ -267,11 +267,11 @@ start_open_vswitch() {
 write_stamp() {
     is_up_to_date && return
     stamp_text >"$stamp"
-    # After sudo the folder still belongs to whom the repository belongs to.
+    # After sudo, the folder belongs to the owner of the repository.
     ((EUID != 0)) || chown --recursive --reference="$root" "$venv"
 }
 
-# Everything that a run on Mininet needs of the machine.
+# Sets up everything outside the virtual environment that a run on Mininet needs.
 set_up_machine() {
     install_packages
     install_virtual_machine
@@ -286,12 +286,12 @@ main() {
             ;;
         --simulator) engine=simulator ;;
         '') if only_simulates; then engine=simulator; fi ;;
-        *) stop "unknown argument '$*'. Call ./setup.sh alone, with --simulator, or with --check." ;;
+        *) stop "unknown argument '$*'. Run ./setup.sh without arguments, with --simulator, or with --check." ;;
     esac
     umask 022
     if [[ $engine == simulator ]]; then
         say "without root: only simulations (--on simulator), campaigns and analyses will work. For Mininet run ./setup.sh as root."
-        has_java || say "no Java 17 or newer at $java: runs can be made and checked, and the analysis waits until there is one." >&2
+        has_java || say "no Java 17 or newer at $java: runs can be made and checked, but analysed only after Java is installed." >&2
     else
         check_system
     fi
@@ -310,5 +310,5 @@ main() {
 
 machine_is_ready() { open_vswitch_runs && [[ -z $(missing_packages) ]] && ! wants_virtual_machine; }
 
-# Sourced, the script only defines its functions.
+# When sourced, the script only defines its functions.
 [[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

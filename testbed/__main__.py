@@ -1,4 +1,4 @@
-"""The command line: reads arguments, calls the command, and turns what goes wrong into one sentence and an exit status."""
+"""The command line: reads arguments, calls the command, and turns errors into one sentence and an exit status."""
 
 import argparse
 import os
@@ -24,15 +24,15 @@ from topologies.properties import whole
 from topologies.units import time_ms
 
 INTERRUPTED = 130
-# Of repeats and schedules.
+# The most repeats and schedules.
 _MOST = 1_000_000
 _MOST_JOBS = 1000
 _SHORTEST_WAIT_MS = 10.0
 _Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no other name for it
 _EPILOG = "Exit status: 0 every promise and claim holds, 1 one does not, 2 unknown or could not run, 130 interrupted."
 _PACK = (
-    "messages to the same host share a datagram: off, or those that leave together (0ms, the default), "
-    "or those of so long, such as 25ms: then a host sends another at most that often, unless a datagram is full"
+    "which messages to the same host share a datagram: none (off), those that are sent at once (0ms, the default), or those "
+    "of a time such as 25ms; then a host sends one datagram to each host in that time, and more only if datagrams are full"
 )
 
 _OPTIONAL = {
@@ -43,15 +43,15 @@ _OPTIONAL = {
         "PySpark is not installed, which the analysis needs: run ./setup.sh; check, tree, export and campaign work without it",
     ),
 }
-"""What a machine may lack, and what to say when a command needs it."""
+"""The packages that a machine may lack, and the message when a command needs one."""
 _RUN = "the directory of a run, or of several, or an archive of them"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
+    """Reports a wrong command line in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        """End with the sentence and where to find more."""
+        """End with the sentence, and say where to find help."""
         self.exit(UNKNOWN, f"castbed: {message}; see {self.prog} --help\n")
 
 
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     _add_verdicts(verbs)
     _add_looks(verbs)
     inside = verbs.add_parser(
-        "vm", help="do it in a virtual machine, whose kernel has netem: ./castbed vm run clusters --set delay=20ms"
+        "vm", help="run a command in a virtual machine, whose kernel has netem: ./castbed vm run clusters --set delay=20ms"
     )
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
     inside.set_defaults(call=_later("network.vm.command"), parse=top.parse_args)
@@ -108,14 +108,16 @@ def _add_runs(verbs: _Verbs) -> None:
     for verb in (demo, run):
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
-    sweep = verbs.add_parser("sweep", help="a scenario over a grid of settings; goes on where it was stopped", epilog=_EPILOG)
+    sweep = verbs.add_parser(
+        "sweep", help="run a scenario over a grid of settings; continues where it was stopped", epilog=_EPILOG
+    )
     sweep.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     sweep.add_argument(
         "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, a key, or PROTOCOL.PARAMETER"
     )
     sweep.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
     sweep.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, everywhere"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, in all runs"
     )
     sweep.set_defaults(call=_later("commands.sweep.command"))
     for verb in (demo, run, sweep):
@@ -123,10 +125,10 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
-    replay = verbs.add_parser("replay", help="run recorded runs again, as they were asked for", epilog=_EPILOG)
+    replay = verbs.add_parser("replay", help="repeat recorded runs: the same broadcasts, faults and seeds", epilog=_EPILOG)
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
-    replay.add_argument("--seed", type=int, metavar="N", help="another seed; of several runs, that of the lowest")
+    replay.add_argument("--seed", type=int, metavar="N", help="another seed; for several runs, the lowest of their seeds")
     replay.set_defaults(call=_later("commands.run.replay"))
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
@@ -137,7 +139,10 @@ def _add_runs(verbs: _Verbs) -> None:
     )
     compare.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     compare.add_argument(
-        "--by", default="label", metavar="label|protocol|KEY", help="what makes groups, such as loss or seed (default label)"
+        "--by",
+        default="label",
+        metavar="label|protocol|KEY",
+        help="the key that groups runs, such as loss or seed (default label)",
     )
     compare.add_argument(
         "--against", default="", metavar="GROUP", help="the group that the others are tested against (default the first)"
@@ -155,35 +160,41 @@ def _add_runs(verbs: _Verbs) -> None:
 def _add_live(verbs: _Verbs) -> None:
     up = verbs.add_parser("up", help="start a network with a stream of broadcasts, and break it by hand", epilog=_EPILOG)
     up.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
-    up.add_argument("--protocol", default="cluster-tree", metavar="P", help="what the hosts run (default cluster-tree)")
-    up.add_argument("--name", default="", help="what to call it from other terminals (default: the topology's name)")
-    up.add_argument("--source", action="append", default=[], metavar="HOST", help="who broadcasts; several do it in turn")
-    up.add_argument("--interval", type=_time_ms, default=200.0, metavar="TIME", help="between two broadcasts (default 200ms)")
+    up.add_argument("--protocol", default="cluster-tree", metavar="P", help="the protocol of the hosts (default cluster-tree)")
+    up.add_argument("--name", default="", help="the name of the network for other terminals (default: the topology's name)")
+    up.add_argument(
+        "--source", action="append", default=[], metavar="HOST", help="the host that broadcasts; several broadcast in turn"
+    )
+    up.add_argument(
+        "--interval", type=_time_ms, default=200.0, metavar="TIME", help="time between two broadcasts (default 200ms)"
+    )
     up.add_argument("--payload", type=int, default=256, metavar="BYTES", help="the size of a message (default 256)")
-    up.add_argument("--for", type=_time_ms, dest="lasts", metavar="TIME", help="no command line; end after this long")
+    up.add_argument("--for", type=_time_ms, dest="lasts", metavar="TIME", help="open no command line, and end after this time")
     up.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
     up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
     up.set_defaults(call=_later("commands.up.up"))
-    fault = verbs.add_parser("fault", help="a verb on a network that is up: ./castbed fault fail s1 s2")
-    fault.add_argument("words", nargs="+", metavar="WORD", help="as in the command line of ./castbed up, whose help lists them")
+    fault = verbs.add_parser("fault", help="send a verb to a network that is up: ./castbed fault fail s1 s2")
+    fault.add_argument(
+        "words", nargs="+", metavar="WORD", help="a verb of the command line of ./castbed up, where help lists all verbs"
+    )
     fault.set_defaults(call=_later("commands.remote.fault"))
     status = verbs.add_parser("status", help="show the networks that are up")
     status.set_defaults(call=_later("commands.remote.status"))
     watch = verbs.add_parser("watch", help="a live view of a network that is up, until it ends or Ctrl-C")
-    watch.add_argument("--every", type=_some_time_ms, default=1000.0, metavar="TIME", help="how often (default 1s)")
+    watch.add_argument("--every", type=_some_time_ms, default=1000.0, metavar="TIME", help="the interval (default 1s)")
     watch.set_defaults(call=_later("commands.remote.watch"))
     for verb in (fault, status, watch):
         verb.add_argument("--name", default="", help="which network, if several are up")
 
 
 def _add_verdicts(verbs: _Verbs) -> None:
-    check = verbs.add_parser("check", help="hold runs against what their protocols promise", epilog=_EPILOG)
+    check = verbs.add_parser("check", help="check runs against the promises of their protocols; needs no root", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     check.set_defaults(call=_later("commands.verdict.check"))
     tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
     tree.add_argument("run", type=Path, metavar="RUN", help=_RUN)
-    tree.add_argument("--source", default="", metavar="HOST", help="whose tree (default: the first source's)")
+    tree.add_argument("--source", default="", metavar="HOST", help="the source of the tree (default: the first source)")
     tree.add_argument(
         "--at",
         action="append",
@@ -193,13 +204,15 @@ def _add_verdicts(verbs: _Verbs) -> None:
         help="such as 3s, since the first broadcast (default: the end)",
     )
     tree.set_defaults(call=_later("commands.verdict.tree"))
-    campaign = verbs.add_parser("campaign", help="thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG)
+    campaign = verbs.add_parser(
+        "campaign", help="run thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG
+    )
     campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
-    campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="how many cases (default 1000)")
+    campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="number of cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     for verb in (verbs.choices["sweep"], campaign):
-        verb.add_argument("--jobs", type=_jobs, metavar="J", help="how many simulations at a time (default: one for each core)")
+        verb.add_argument("--jobs", type=_jobs, metavar="J", help="simulations at a time (default: one for each core)")
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
     campaign.set_defaults(call=_later("commands.campaign.campaign"))
 
@@ -223,14 +236,12 @@ def _add_looks(verbs: _Verbs) -> None:
         metavar="GROUPS",
         help='alpha:h1,h2;beta:h2,h3, a file like {"alpha": ["h1", "h2"]}, a scenario, or random:sites=200,groups=40,size=5,seed=7',
     )
-    graph.add_argument(
-        "--on", metavar="TOPOLOGY", help="the network whose hosts are the sites; needed by what looks at distances"
-    )
+    graph.add_argument("--on", metavar="TOPOLOGY", help="the network whose hosts are the sites; needed if --by uses distances")
     graph.add_argument("--by", choices=METHODS, default="heuristic-1", help="how the graph is built (default: %(default)s)")
-    graph.add_argument("--independent", action="store_true", help="spare extra sites where one order can still be kept")
+    graph.add_argument("--independent", action="store_true", help="avoid extra sites where the one order still holds")
     graph.add_argument("--children", type=_positive, metavar="N", help="at most N children where that costs no extra sites")
-    graph.add_argument("--seed", type=int, default=1, metavar="N", help="for what is drawn at random (default: %(default)s)")
-    graph.add_argument("--save", type=Path, metavar="STEM", help="draw it as STEM.png and STEM.svg")
+    graph.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of random choices (default: %(default)s)")
+    graph.add_argument("--save", type=Path, metavar="STEM", help="draw the graph as STEM.png and STEM.svg")
     graph.set_defaults(call=_later("commands.graph.command"))
     controller = verbs.add_parser("controller", help="run the controller by hand, for switches made elsewhere")
     controller.add_argument(
@@ -249,7 +260,7 @@ def _add_looks(verbs: _Verbs) -> None:
 
 
 def _later(name: str) -> Callable[[argparse.Namespace], int]:
-    """A command that is imported when it is called: a verb from another terminal should not wait for Mininet and Ryu."""
+    """A command that is imported when it is called, so that no command waits for the imports of another."""
     module, _, function = name.rpartition(".")
 
     def call(arguments: argparse.Namespace) -> int:
@@ -302,12 +313,12 @@ def _some_time_ms(text: str) -> float:
 
 def _spark_master(text: str) -> str:
     if not re.fullmatch(r"local(\[.+\])?|yarn|(spark|k8s)://.+", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no master of Spark: write local[*], spark://HOST:PORT, k8s://URL or yarn")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Spark master: write local[*], spark://HOST:PORT, k8s://URL or yarn")
     return text
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Read the arguments and do what they say."""
+    """Read the arguments and call the command."""
     arguments = parser().parse_args(words)
     on_end(_interrupt)
     try:
@@ -323,7 +334,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True)
         return UNKNOWN
-    except Exception:  # noqa: BLE001 - a traceback of its own would end with status 1, which says that a promise was violated
+    except Exception:  # noqa: BLE001 - Python would end with status 1, which means that a promise was violated
         errors.print_exception()
         errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
         return UNKNOWN
@@ -342,5 +353,5 @@ def _interrupt() -> NoReturn:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # Spark's gateway would take a second to say goodbye.
+    # Spark's gateway would take a second to shut down.
     os._exit(status)

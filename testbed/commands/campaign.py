@@ -1,4 +1,4 @@
-"""campaign: random cases in virtual time. Returns the exit status."""
+"""The command campaign: random cases in virtual time. Returns the exit status."""
 
 import math
 import sys
@@ -22,12 +22,12 @@ from testbed.running.workers import spread
 from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
 from testbed.terminal import bar, errors, output, progress
 
-# Failures that are shrunk and printed; where there are many, they are mostly the same.
+# Failures that are shrunk and printed; many failures mostly have the same cause.
 MOST_SHRUNK = 5
 
 
 def campaign(arguments: Namespace) -> int:
-    """Random cases in virtual time, or one of them again."""
+    """Run random cases in virtual time, or one case again."""
     protocol = arguments.protocol
     _, parameters = split_settings(arguments.set)
     check_parameters([protocol], parameters)
@@ -63,7 +63,7 @@ def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], argum
 
 
 def print_tally(protocol: str, tally: campaigns.Tally) -> None:
-    """What became of all cases, and which promises they tested."""
+    """Print the verdicts of all cases, and the promises that they tested."""
     every = math.comb(len(TROUBLES), 2)
     output.print(
         f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
@@ -83,7 +83,7 @@ def _verdicts(verdicts: Counter[str]) -> str:
 
 
 def _replay(protocol: str, what: str, parameters: dict[str, Any], *, as_json: bool) -> int:
-    """One case again, from its seed or its file, with its verdict and its trace."""
+    """Run one case again, by its seed or its file, and print its verdict and its trace."""
     case = draw_case(protocol, int(what), parameters)[0] if what.isdigit() else cases.load(Path(what))
     result = cases.run(case)
     if as_json:

@@ -1,4 +1,4 @@
-"""compare: groups of runs against each other, on the terminal, as plots and as a page. Returns the exit status."""
+"""The command compare: compares groups of runs on the terminal, in plots and on a page. Returns the exit status."""
 
 import sys
 from argparse import Namespace
@@ -23,7 +23,7 @@ from testbed.terminal import errors, output, progress
 
 
 def compare(arguments: Namespace) -> int:
-    """Compare runs that were made before; those without figures are analysed first. Needs no root."""
+    """Compare runs that exist; runs that are not analysed yet are analysed first. Needs no root."""
     places = [opened(place) for place in arguments.runs]
     directories = runs_in(places)
     out = arguments.out or Path("results", f"compare-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
@@ -42,7 +42,7 @@ def compare(arguments: Namespace) -> int:
 def draw(
     groups: Sequence[Group], found: Comparison, places: Sequence[Path], out: Path, message: str | None = None
 ) -> tuple[list[Claim], Path]:
-    """Draw the plots and write the page; the claims that were found beside the runs, and where the page is."""
+    """Draw the plots and write the page. Returns the claims that were recorded with the runs, and the path of the page."""
     runs = [run for group in groups for run in group.runs]
     with progress("compare") as show:
         # Only now: matplotlib takes long to import.
@@ -58,7 +58,7 @@ def draw(
 
 
 def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
-    """A comparison on the terminal."""
+    """Print a comparison on the terminal."""
     for table in comparison_tables(found):
         output.print(table)
     for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
@@ -69,27 +69,27 @@ def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
 
 
 def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:
-    """What the scenarios of runs are, for those that come with Castbed."""
+    """The summaries of the scenarios of runs, for scenarios that come with Castbed."""
     known = catalogue.names()
     return {name: catalogue.find(name).summary for name in {run.input.run.scenario for run in runs} if name in known}
 
 
 def measured(directories: Sequence[Path], master: str | None) -> list[MeasuredRun]:
-    """Runs with their figures; Spark is started only if there is something to analyse."""
+    """Runs with their figures. Spark is started only if a run is not analysed yet."""
     inputs = {directory: load(directory) for directory in directories}
     if missing := [directory for directory in directories if not _is_analysed(directory)]:
         errors.print(f"{len(missing)} of {len(directories)} runs are not analysed yet", soft_wrap=True)
         with progress("analysis") as show:
             show("starting Spark")
             session = SparkStart(master).wait()
-            from analysis import job  # noqa: PLC0415 - two threads that import PySpark get in each other's way
+            from analysis import job  # noqa: PLC0415 - two threads must not import PySpark at the same time
 
             job.analyse(missing, session, show)
     return [MeasuredRun(run, read_summary(directory)) for directory, run in inputs.items()]
 
 
 def _is_analysed(directory: Path) -> bool:
-    """Whether the figures and the tables that are looked at are there, in the format of today."""
+    """Whether a run has the summary and the tables that a comparison reads, in the current format."""
     try:
         read_summary(directory)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""graph: the propagation graph of some groups, as a table, as JSON and as pictures. Every function returns the exit status."""
+"""The command graph: the propagation graph of groups, as a table, as JSON and as pictures. Returns the exit status."""
 
 import re
 import sys
@@ -25,18 +25,18 @@ _RANDOM_SITES = re.compile(r"random:sites=(\d+),groups=(\d+),size=(\d+)(?:,seed=
 
 
 class GroupFigures(msgspec.Struct, frozen=True):
-    """What a graph costs one group."""
+    """The cost of a graph for one group."""
 
     members: tuple[str, ...]
     primary: str
     depth: int
     extra_sites: tuple[str, ...]
     packets: int
-    """For one message: n + e."""
+    """The packets of one message: n + e."""
 
 
 class GraphFigures(msgspec.Struct, frozen=True):
-    """A propagation graph for machines."""
+    """A propagation graph as JSON."""
 
     parents: dict[str, str]
     bypasses: tuple[tuple[str, str, str], ...]
@@ -44,17 +44,17 @@ class GraphFigures(msgspec.Struct, frozen=True):
     groups: dict[str, GroupFigures]
     load: dict[str, int]
     problems: dict[str, str]
-    """PG1 to PG4 and the one order: empty where the property holds."""
+    """For each of PG1 to PG4 and the one order, why the property does not hold; empty if it holds."""
 
 
 def command(arguments: Namespace) -> int:
-    """Build the graph and show it. PG3 and PG4 may fail; a graph without PG1, PG2 or one order would be a bug."""
+    """Build and show the graph. PG3 and PG4 need not hold; a graph without PG1, PG2 or one order would be a bug."""
     try:
         groups, sites, network = _asked(arguments.groups, arguments.on)
     except GroupError as error:
         raise CannotRun(str(error)) from None
     if arguments.by not in {"heuristic-1", "random"} and network is None:
-        raise CannotRun(f"--by {arguments.by} looks at the network: name it with --on, such as --on grid:rows=4,cols=4")
+        raise CannotRun(f"--by {arguments.by} needs a network: name it with --on, such as --on grid:rows=4,cols=4")
     far = (lambda one, other: distance(network, one, other)) if network else (lambda _one, _other: 1.0)
     graph = generate({group.name: group.members for group in groups}, sites, arguments.by, far, arguments.seed)
     if arguments.independent:
@@ -74,7 +74,7 @@ def command(arguments: Namespace) -> int:
 
 
 def _asked(text: str, topology: str | None) -> tuple[Sequence[Group], Sequence[str], Network | None]:
-    """The groups that a user means, their sites, and the network if there is one: a scenario brings its own."""
+    """The groups that a user named, their sites, and the network if there is one; a scenario has its own."""
     network = find(topology) if topology else None
     if drawn := _RANDOM_SITES.fullmatch(text):
         count, number, size, seed = (int(word or 1) for word in drawn.groups())
@@ -99,7 +99,7 @@ def _read_file(path: Path) -> list[Group]:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[str, ...]])
     except (OSError, msgspec.MsgspecError) as error:
-        raise GroupError(f'{path} holds no groups, which look like {{"alpha": ["h1", "h2"]}}: {error}') from None
+        raise GroupError(f'{path} has no groups: write them like {{"alpha": ["h1", "h2"]}}; {error}') from None
     return [Group(name, members) for name, members in found.items()]
 
 
@@ -158,7 +158,7 @@ def _print_tree(graph: PropagationGraph, root: str) -> None:
 
 
 def _draw(graph: PropagationGraph, network: Network | None, stem: Path) -> list[Path]:
-    """The forest by itself and, where there is a network, the forest laid over it."""
+    """Draw the forest and, if there is a network, the forest on the network. Returns the files."""
     from analysis.pictures.forests import forest_figure
     from topologies.drawing import DrawnTree, save, tree_figure
 

@@ -1,4 +1,4 @@
-"""The commands that look around and tidy up. Every function returns the exit status."""
+"""The commands list, doctor, clean, routes, dissector, controller, topology and test. Every function returns the exit status."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def list_all(arguments: Namespace) -> int:
-    """Everything that can be named on a command line."""
+    """Show every scenario, protocol and topology that can be named on a command line."""
     entries = {
         "scenarios": [(found.name, f"{found.summary}\nkeys: {', '.join(found.keys)}") for found in catalogue.every()],
         "protocols": [(core.name, _described(core)) for core in PROTOCOLS.values()],
@@ -48,7 +48,7 @@ def _described(core: type[Core]) -> str:
 
 
 def examine(arguments: Namespace) -> int:
-    """What this machine can and cannot do."""
+    """Show what this machine can do, and what is missing."""
     machine = doctor.examine(arguments.out or Path("results"))
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(machine) + b"\n")
@@ -63,7 +63,7 @@ def examine(arguments: Namespace) -> int:
 
 
 def clean(arguments: Namespace) -> int:  # noqa: ARG001 - it takes no arguments
-    """Unmake what runs that were killed left behind."""
+    """Remove what killed runs left behind."""
     if not doctor.is_root():
         raise CannotRun("clean removes bridges and namespaces: run it with sudo")
     tags = record.clean()
@@ -72,7 +72,7 @@ def clean(arguments: Namespace) -> int:  # noqa: ARG001 - it takes no arguments
 
 
 def routes(arguments: Namespace) -> int:
-    """The flows that the controller would install, and the path between any two hosts."""
+    """Show the flows that the controller would install, and the path between any two hosts."""
     from controller.explain import explain, rows
 
     network = find(arguments.topology)
@@ -85,7 +85,7 @@ def routes(arguments: Namespace) -> int:
 
 
 def dissector(_arguments: Namespace) -> int:
-    """The wire format for Wireshark, on standard output."""
+    """Print the dissector for Wireshark."""
     sys.stdout.write(lua())
     return HOLDS
 
@@ -99,7 +99,7 @@ def controller(arguments: Namespace) -> int:
 
 
 def topology(arguments: Namespace) -> int:
-    """What a network is: its size, its clusters and what follows; and the network as a file or a picture."""
+    """Show the size, the clusters and the lower bound of a network, and save it as a file or a picture."""
     network = find(arguments.topology)
     facts = {
         "name": network.name,
@@ -141,13 +141,13 @@ def _save(network: Network, path: Path) -> None:
 
 
 def test(arguments: Namespace) -> int:
-    """Everything that must hold before a change is good: style, types, behaviour."""
+    """Check style, types and behaviour of Castbed itself."""
     python = sys.executable
     steps = [
         [python, "-m", "ruff", "check", "--quiet", "."],
         [python, "-m", "ruff", "format", "--quiet", "--check", "."],
         [python, "-m", "mypy"],
-        # Two at a time: most of a test on Mininet is waiting. Tests of one file share networks and sessions, so they stay together.
+        # Two processes: tests on Mininet mostly wait. Tests of one file share networks and sessions, so one process runs them.
         [python, "-m", "pytest", *(arguments.pytest or ("-n", "2", "--dist", "loadfile"))],
     ]
     for step in steps if not arguments.pytest else steps[-1:]:

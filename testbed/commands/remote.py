@@ -1,4 +1,4 @@
-"""fault, status and watch: a network that is up, from another terminal. Every function returns the exit status."""
+"""The commands fault, status and watch, for a network that is up in another terminal. Every function returns the exit status."""
 
 import sys
 import time
@@ -16,14 +16,14 @@ from testbed.terminal import output
 
 
 def fault(arguments: Namespace) -> int:
-    """A verb on a network that is up."""
+    """Send a verb to a network that is up."""
     told = remote.ask(remote.find(arguments.name), " ".join(arguments.words))
     output.print(told.text, soft_wrap=True)
     return HOLDS
 
 
 def status(arguments: Namespace) -> int:
-    """How the networks that are up are doing: one in full, of several a line each."""
+    """Show the state of the networks that are up: one network in full, several in a line each."""
     known = remote.running()
     chosen = list(known.values()) if len(known) > 1 and not arguments.name else [remote.find(arguments.name)]
     snapshots = [remote.snapshot(directory) for directory in chosen]
@@ -37,7 +37,7 @@ def status(arguments: Namespace) -> int:
 
 
 def watch(arguments: Namespace) -> int:
-    """Show a network that is up until it ends: a live view on a terminal, a line at a time elsewhere."""
+    """Show a network until it ends: as a live view on a terminal, as lines elsewhere."""
     pairs = _pairs(remote.find(arguments.name), arguments.every / 1000)
     if arguments.json:
         for _, now in pairs:
@@ -54,7 +54,7 @@ def watch(arguments: Namespace) -> int:
 
 
 def _pairs(directory: Path, every_s: float) -> Iterator[tuple[Snapshot, Snapshot]]:
-    """Each snapshot with the one before, until the network ends or somebody has seen enough."""
+    """Each snapshot with the one before, until the network ends or the user presses Ctrl-C."""
     try:
         before = remote.snapshot(directory)
         while True:

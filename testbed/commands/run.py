@@ -1,4 +1,4 @@
-"""run, demo, replay and analyse: from a scenario to figures. Every function returns the exit status."""
+"""The commands run, demo, replay and analyse. Every function of a command returns the exit status."""
 
 import dataclasses
 import sys
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,12 +29,9 @@ from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
 
-if TYPE_CHECKING:
-    from analysis.figures.summary import Summary
-
 
 def run(arguments: Namespace) -> int:
-    """Run a scenario with each protocol asked for, then analyse and compare."""
+    """Run a scenario with each chosen protocol, then analyse and compare the runs."""
     definition = catalogue.find(arguments.scenario)
     settings, parameters = split_settings(arguments.set)
     more_faults = load_faults(arguments.faults) if arguments.faults else ()
@@ -60,13 +56,13 @@ def run(arguments: Namespace) -> int:
 
 
 def replay(arguments: Namespace) -> int:
-    """Run recorded runs again: what was asked of each, with its protocol, parameters, packing and seed."""
+    """Repeat recorded runs: the same scenario, protocol, parameters, packing and seed."""
     place = opened(arguments.run)
     runs = [load_run(directory) for directory in runs_in([place])]
     name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
     engine = arguments.on or _the_same(place, "engines", {recorded.run.engine for recorded in runs}, "choose one with --on")
     out = arguments.out or new_results(f"{Path(name).name}-replay")
-    # Runs that were repeated with seeds N, N+1, ... are so again.
+    # Runs with seeds N, N+1, ... keep the differences between their seeds.
     shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
     tasks = [_again(recorded, place, out, shift) for recorded in runs]
     definition = catalogue.find(name) if name in catalogue.names() else None
@@ -74,18 +70,19 @@ def replay(arguments: Namespace) -> int:
 
 
 def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
+    """The value that all runs have in common; several values are refused."""
     if len(found) > 1:
         raise CannotRun(f"{place} holds runs of several {what} ({', '.join(sorted(found))}): {remedy}")
     return found.pop()
 
 
 def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> Task:
-    """The task that a run was made of, checked as if a user had typed it; its results lie in `out` as they lay in `place`."""
+    """The task that repeats a run, checked like a user's input. Its results have the same place in `out` as the run has in `place`."""
     run, asked = recorded.run, recorded.directory / "scenario.json"
     if not asked.exists():
         raise CannotRun(
-            f"{recorded.directory} does not say what was asked of it: it was recorded before there was scenario.json; "
-            f"run it anew with ./castbed run {run.scenario}"
+            f"{recorded.directory} has no scenario.json, as it was recorded by an early version: "
+            f"run the scenario again with ./castbed run {run.scenario}"
         )
     label = run.label or run.protocol
     (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), run.protocol, run.parameters)], (), {})
@@ -103,7 +100,7 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> Task:
 
 
 def new_results(name: str) -> Path:
-    """Where results go if the user does not say."""
+    """The default directory for results."""
     return Path("results", f"{name}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
 
 
@@ -122,7 +119,7 @@ def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogu
 
 
 def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: str | None) -> SparkStart | None:
-    """Measure every task. A guest of `castbed vm` starts no Spark: whoever started it analyses."""
+    """Run every task. In a guest of `castbed vm` Spark is not started, as the process outside analyses the runs."""
     for task in tasks:
         engine.refuse_impossible(task)
     networks = dict.fromkeys(task.scenario.network.name for task in tasks)
@@ -138,22 +135,22 @@ def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: s
 def in_guest(
     words: Sequence[str], outputs: Sequence[Path], out: Path, master: str | None, *, reads: bool = False
 ) -> tuple[int, SparkStart | None]:
-    """Measure in a virtual machine. If that fails, it has said why, and there is nothing to analyse."""
+    """Run the tasks in a virtual machine. If that fails, the guest has printed the reason, and there is nothing to analyse."""
     spark = SparkStart(master)
-    # A guest that is killed removes nothing itself.
+    # A guest that is killed does not remove its unfinished runs.
     with unfinished_removed(*outputs):
         status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
     return status, spark if status == HOLDS else None
 
 
 def demo(arguments: Namespace) -> int:
-    """The main job in one word: the clusters scenario with its protocols."""
+    """Run the scenario clusters with its protocols."""
     arguments.scenario, arguments.protocol = "clusters", None
     return run(arguments)
 
 
 def analyse(arguments: Namespace) -> int:
-    """Analyse runs that were made before, here or elsewhere; needs no root."""
+    """Analyse runs that exist, from this machine or another. Needs no root."""
     places = [opened(place) for place in arguments.runs]
     directories = runs_in(places)
     for directory in directories:
@@ -166,11 +163,11 @@ def analyse(arguments: Namespace) -> int:
 def analyse_runs(
     directories: Sequence[Path], spark: SparkStart, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
 ) -> int:
-    """Analyse runs, and conclude from them what their scenario claims."""
+    """Analyse runs, evaluate the claims of their scenario, and write the report."""
     with progress("analysis") as show:
         show("starting Spark")
         session = spark.wait()
-        # Only now: two threads that import PySpark at the same time get in each other's way.
+        # Imported only now: two threads must not import PySpark at the same time.
         from analysis import job
 
         summaries = job.analyse(directories, session, show)
@@ -179,7 +176,9 @@ def analyse_runs(
         plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")
     if not as_json:
         output.print(summary_table(summaries))
-        _explain(summaries)
+        for summary in summaries:
+            for reason in summary.verdict_reasons:
+                output.print(f"{summary.label}: {reason}", soft_wrap=True)
         for directory in directories:
             _tell_rerouting(directory)
     claims = definition.conclude(runs) if definition else read_claims([out])
@@ -199,7 +198,7 @@ def analyse_runs(
 
 
 def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definition: catalogue.Definition | None) -> Path:
-    """One page with all of it, made of the plots that are there already and a picture of the network."""
+    """Write the page of the report, with the plots that exist and a picture of the network."""
     from analysis.figures.comparison import compared
     from analysis.pages import gallery, report
 
@@ -209,14 +208,8 @@ def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definit
     return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
 
 
-def _explain(summaries: "Sequence[Summary]") -> None:
-    for summary in summaries:
-        for reason in summary.verdict_reasons:
-            output.print(f"{summary.label}: {reason}", soft_wrap=True)
-
-
 def _tell_rerouting(directory: Path) -> None:
-    """How long the controller took to route around what failed; its log has the rest."""
+    """Print how long the controller took to route around each failure; its log has the details."""
     log = directory / "controller.jsonl"
     for event in map(msgspec.json.decode, log.read_bytes().splitlines() if log.exists() else ()):
         if event["event"] == "rerouted" and event["flows_changed"]:
@@ -230,7 +223,7 @@ def _directories(directory: Path, repeat: int) -> list[Path]:
 
 @contextmanager
 def kept_runs_told(outputs: Sequence[Path], out: Path, remedy: str = "analyse them with ./castbed analyse {}") -> Iterator[None]:
-    """If the body fails or is interrupted, say how many of its runs are finished, where they are and what to do with them."""
+    """If the body fails or is interrupted, print how many of its runs are finished, where they are and what to do with them."""
     before = set(filter(is_finished, outputs))
     try:
         yield

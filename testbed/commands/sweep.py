@@ -1,4 +1,4 @@
-"""sweep: a scenario over a grid of settings. Every function returns the exit status."""
+"""The command sweep: a scenario over a grid of settings. Returns the exit status."""
 
 import sys
 from argparse import Namespace
@@ -22,7 +22,7 @@ from testbed.terminal import bar, errors, output
 
 
 def command(arguments: Namespace) -> int:
-    """Make the runs that are missing, analyse those that are not analysed, and compare all."""
+    """Make the runs that are missing, analyse the runs that are not analysed yet, and compare all runs."""
     definition = catalogue.find(arguments.scenario)
     plan = sweep.SweepPlan(
         scenario=arguments.scenario,
@@ -46,7 +46,7 @@ def command(arguments: Namespace) -> int:
         failed = _make(left, engine, spark, arguments, out)
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
-        raise CannotRun(f"no run could be made; the first would have been {failed[0].run}: {failed[0].reason}")
+        raise CannotRun(f"no run could be made; the first failure is {failed[0].run}: {failed[0].reason}")
     unread = [task for task in made if not (task.output / "summary.json").exists()]
     with bar("analysing", len(unread)) as advance:
         for some in sweep.analyse(spark.wait(), unread):
@@ -70,17 +70,19 @@ def command(arguments: Namespace) -> int:
 def _make(
     left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace, out: Path
 ) -> list[sweep.Failure]:
-    """Make the runs that are left, and note those that could not be made."""
+    """Make the runs that are left. Runs that could not be made are recorded and returned."""
     failed = []
     with bar("simulating" if arguments.on == "simulator" else "running", len(left)) as advance:
         for task, reason in zip(left, _reasons(left, engine, spark, arguments), strict=True):
-            failed += _noted(task, reason, out)
+            if reason:
+                sweep.note(task, reason, out)
+                failed.append(sweep.Failure(str(task.output.relative_to(out)), reason))
             advance(f"{len(failed)} not made")
     return failed
 
 
 def _reasons(left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace) -> Iterator[str]:
-    """Make runs one after another: why each could not be made, or nothing. In virtual time, several at once."""
+    """Make runs, several at a time in virtual time. For each run, the reason why it could not be made, or nothing."""
 
     def run(task: Task) -> None:
         engine.refuse_impossible(task)
@@ -89,10 +91,3 @@ def _reasons(left: Sequence[Task], engine: engines.Engine, spark: SparkStart, ar
     if arguments.on == "mininet":
         return (sweep.make(task, run) for task in left)
     return workers.spread(sweep.simulate, left, arguments.jobs, spark.wait if arguments.spark_master else None)
-
-
-def _noted(task: Task, reason: str, out: Path) -> list[sweep.Failure]:
-    if not reason:
-        return []
-    sweep.note(task, reason, out)
-    return [sweep.Failure(str(task.output.relative_to(out)), reason)]

@@ -1,4 +1,4 @@
-"""up: a network that stays up until its command line ends."""
+"""The command up: a network that stays up until its command line ends."""
 
 import contextlib
 import signal
@@ -28,12 +28,10 @@ from topologies import find
 
 
 def up(arguments: Namespace) -> int:
-    """Bring a network up with agents and a stream of broadcasts, open the command line, and analyse it all when that ends."""
+    """Bring a network up with agents and a stream of broadcasts, open the command line, and analyse the run when that ends."""
     settings, parameters = split_settings(arguments.set)
     if settings:
-        raise CannotRun(
-            f"--set {next(iter(settings))}: only parameters of the protocol are set here, as PROTOCOL.PARAMETER=VALUE"
-        )
+        raise CannotRun(f"--set {next(iter(settings))}: up sets only parameters of the protocol, as PROTOCOL.PARAMETER=VALUE")
     workload = Workload(interval=arguments.interval, payload=arguments.payload)
     scenario = Scenario(network=find(arguments.topology), sources=tuple(arguments.source), workload=workload)
     (variant,) = choose([Variant(arguments.protocol, scenario, arguments.protocol)], (), parameters)
@@ -61,11 +59,11 @@ def up(arguments: Namespace) -> int:
 
 
 def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable") -> None:
-    """Let people do what they like."""
+    """Open the command line, or wait until the time is over; then wait until every host has every message."""
     private = Path(stage.agents.setting.private)
     with Live(stage, name) as live, remote.serve(live, private), shown.paused():
         if lasts_ms is None:
-            # Only now: importing it starts readline, which prints to terminals.
+            # Imported only now, as importing it starts readline, which prints to terminals.
             from testbed.live.cli import LiveCLI  # noqa: PLC0415 - starts readline
 
             LiveCLI(stage.emulation.net, live)
@@ -74,13 +72,13 @@ def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable
             with contextlib.suppress(KeyboardInterrupt):
                 live.wait(lasts_ms / 1000)
         with contextlib.suppress(KeyboardInterrupt), progress(name) as show:
-            show("waiting until everybody has everything", "(Ctrl-C: not any longer)")
+            show("waiting until every host has every message", "(Ctrl-C stops waiting)")
             live.settle(promise_of(stage.task).patience_ms / 1000)
         dump_scenario(live.asked(), stage.task.output / "scenario.json")
 
 
 class _Pausable(Progress):
-    """Shows progress except while something else has the terminal."""
+    """Shows progress except while something else uses the terminal."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -108,7 +106,7 @@ class _Pausable(Progress):
 
 @contextmanager
 def _ended_from_outside() -> Iterator[None]:
-    """Mininet's command line survives Ctrl-C, as it should; SIGTERM and a closed terminal end it."""
+    """End Mininet's command line on SIGTERM and when the terminal is closed. Ctrl-C does not end it."""
 
     def end() -> NoReturn:
         raise SystemExit(130)

@@ -1,4 +1,4 @@
-"""check and tree: what holds in a run, and how it came about. Both need neither root nor Spark, and return the exit status."""
+"""The commands check and tree: the verdict on a run, and its trees. Both need neither root nor Spark, and return the exit status."""
 
 import sys
 from argparse import Namespace
@@ -17,7 +17,7 @@ from testbed.terminal import output
 
 
 def check(arguments: Namespace) -> int:
-    """Hold runs against what their protocols promise, from their event logs alone."""
+    """Check runs against the promises of their protocols, from the event logs alone."""
     judgements = {str(directory): check_run(directory) for directory in runs_in(map(opened, arguments.runs))}
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(judgements) + b"\n")
@@ -29,15 +29,15 @@ def check(arguments: Namespace) -> int:
 
 
 def tree(arguments: Namespace) -> int:
-    """The tree that a run's hosts formed: who led whom and when, how long it took, and pictures. Needs no root and no Spark."""
-    # Only now: it draws, and matplotlib takes long to import.
+    """Show and draw the tree that a run's hosts formed, with the times in which it was formed again after changes."""
+    # Imported only now, because matplotlib takes long to import.
     from analysis.pictures import trees  # noqa: PLC0415 - imports matplotlib
 
     found = {}
     directories = runs_in([opened(arguments.run)])
     hand_over(*directories)
     runs = [(directory, run, history_of(run)) for directory in directories for run in [load(directory)]]
-    # Of several runs, those of protocols that make no trees are passed over.
+    # Among several runs, runs without a tree are skipped.
     for directory, run, history in [row for row in runs if row[2].parents] or runs:
         found[str(directory)] = report = tree_report(run, history, arguments.source, arguments.at)
         pictures = trees.save_trees(run, history, report)

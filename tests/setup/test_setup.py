@@ -188,7 +188,7 @@ def test_moved_folder_asks_for_a_new_set_up(tree, tmp_path_factory):
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "the disk is full"),
         ("E: dpkg was interrupted, you must manually run 'dpkg --configure -a'", "Run 'dpkg --configure -a' as root"),
         ("E: Unable to locate package mininet", "package sources lack a package"),
-        ("ERROR: No matching distribution found for numpy==2.4.6", "is not offered for Python 3."),
+        ("ERROR: No matching distribution found for numpy==2.4.6", "does not exist for Python 3."),
         ("something else", "The reason is at the end of"),
     ],
 )

@@ -40,7 +40,7 @@ def assert_refused(done, sentence):
         (["run", "grid", "--pack", "25"], "'25' is neither off nor a time such as 0ms or 25ms"),
         (["demo", "--pack=-1ms"], "'-1ms' is neither off nor a time such as 0ms or 25ms"),
         (["run", "grid", "--repeat", "0"], "'0' is not a whole number above zero"),
-        (["run", "grid", "--spark-master", "nonsense"], "'nonsense' is no master of Spark"),
+        (["run", "grid", "--spark-master", "nonsense"], "'nonsense' is not a Spark master"),
         (["topology", "gird"], "there is no topology 'gird'"),
         (["topology", "figure-3-1", "--save", "x.docx"], "the name must end in"),
         (["routes", "topozoo/Arpanet"], "topozoo/Arpanet"),

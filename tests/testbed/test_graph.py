@@ -63,7 +63,7 @@ def test_the_forest_is_drawn_by_itself_and_on_the_network(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("alpha:h1", "--by", "heuristic-2"), "--by heuristic-2 looks at the network: name it with --on"),
+        (("alpha:h1", "--by", "heuristic-2"), "--by heuristic-2 needs a network: name it with --on"),
         (("alpha:h1,h99", "--on", "clusters:k=2,size=3,shape=line"), "group 'alpha' names 'h99', which is not a host"),
         (("clusters",), "clusters has no groups"),
         (("nonsense",), "write NAME:HOST,HOST;NAME:HOST,HOST"),
