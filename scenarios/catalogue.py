@@ -188,7 +188,7 @@ def _link_keys(function: Callable[..., Any]) -> dict[str, Callable[[str], Any]]:
 
 
 def _reader(hint: Any) -> Callable[[str], Any]:
-    """The function that reads text as a value of this type: the one that an annotated type names, else a plain one."""
+    """The function that reads text as a value of this type: the function that an annotated type names, else a plain one."""
     reader: Callable[[str], Any] = hint.__metadata__[0] if hasattr(hint, "__metadata__") else _PLAIN.get(hint, hint)
     return reader
 

@@ -124,7 +124,9 @@ class Injector:
             if offset_ms:
                 self._due.append((now + offset_ms / 1000, step))
             else:
-                happened.append(self._apply(step))
+                asked_ns = time.time_ns()
+                self._do(step)
+                happened.append(self._write_down(step, asked_ns, time.time_ns()))
         return happened
 
     def unfired(self) -> list[Fault]:
@@ -147,11 +149,6 @@ class Injector:
         self._agents.crashes = own_crashes(self._own)
         now_ns = time.time_ns()
         self._write_down(fault, now_ns, now_ns)
-
-    def _apply(self, fault: Fault) -> FaultRecord:
-        asked_ns = time.time_ns()
-        self._do(fault)
-        return self._write_down(fault, asked_ns, time.time_ns())
 
     def _write_down(self, fault: Fault, asked_ns: int, applied_ns: int) -> FaultRecord:
         record = FaultRecord(

@@ -220,7 +220,7 @@ def test_a_trigger_that_never_fires_is_a_problem_of_the_run(play):
     ("fault", "sentence"),
     [
         (vocabulary.LinkChange(at_ms=0, link="s1-s2", delay_ms=5), "has no netem"),
-        (vocabulary.LinkChange(at_ms=0, link="s1-s2", duplicate=0.1), "run it with ./castbed vm"),
+        (vocabulary.LinkChange(at_ms=0, link="s1-s2", duplicate=0.1), "run with ./castbed vm"),
         (vocabulary.LinkChange(at_ms=0, link="s1-s2", burst=3), "need --on simulator"),
         (vocabulary.LinkDown(when=Trigger("send", host="h1"), link="s1-s2"), "can wait for a send"),
         (vocabulary.Crash(when=Trigger("send", host="h1"), host="h2"), "can wait for a send"),

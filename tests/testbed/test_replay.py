@@ -144,7 +144,7 @@ def test_a_run_recorded_in_virtual_time_is_replayed_with_real_packets(tmp_path):
     [
         (
             lambda run: (run / "scenario.json").unlink(),
-            "recorded before there was scenario.json; run it anew with ./castbed run mine",
+            "has no scenario.json, as it was recorded by an early version: run the scenario again with ./castbed run mine",
         ),
         (lambda run: (run / "scenario.json").write_text("{"), "scenario.json is not what a run writes"),
         (
@@ -176,7 +176,7 @@ def test_an_old_run_is_refused_with_one_sentence_and_status_two(tmp_path):
     (record(tmp_path / "old") / "scenario.json").unlink()
     done = castbed("replay", str(tmp_path / "old"))
     assert done.returncode == 2
-    assert "run it anew with ./castbed run mine" in done.stderr
+    assert "run the scenario again with ./castbed run mine" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
