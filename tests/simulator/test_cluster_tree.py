@@ -162,7 +162,7 @@ def test_links_that_lose_a_third_of_their_packets_are_repaired(run):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"ein_ms": 0}, "Expected `float` > 0.0"),
+        ({"ein_ms": 0}, "Expected `float` >= 0.1"),
         ({"pa_ms": 300.0}, "must be longer than 400"),
         ({"clusters_from": "static"}, "give both or neither"),
     ],
