@@ -8,7 +8,7 @@ import pytest
 from hostagent.contract.messages import Purpose
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.cluster_tree import ClusterTree
-from hostagent.protocols.cluster_tree.messages import Adopt, Declare, Detach, Hearsay, Info, Pointer, Report
+from hostagent.protocols.cluster_tree.messages import Adopt, Declare, Detach, Hearsay, Hello, Info, Pointer, Report
 from tests.hostagent.world import World
 
 SOURCE = "h1"
@@ -140,6 +140,45 @@ def test_case_3_a_cycle_is_broken_by_its_last_host_in_the_order(world, host, par
         if one != host:
             told_parent(world, host, one, above)
     assert attach(world, host) == ("" if host == "h4" else parent)
+
+
+@pytest.fixture
+def outgrown(world) -> World:
+    """h4 leads its cluster and has nothing. h2 attached to it when they were level, and has three messages by now."""
+    adopted_by(world, "h2", "h1", prefix=3)
+    told_info(world, "h2", "h4", 0)
+    receive(world, "h2", "h1", 1, 2, 3)
+    assert attach(world, "h2") == "h4"
+    hear(world, "h2", "h4", Adopt(0, SOURCE, 0))
+    told_info(world, "h2", "h4", 0)
+    world.lose()
+    return world
+
+
+def test_case_3_a_host_that_has_more_than_a_leader_without_a_parent_leads_in_its_place(outgrown):
+    told_parent(outgrown, "h2", "h4", "")
+    assert attach(outgrown, "h2") == ""
+    assert sent(outgrown, "h2", Detach) == [("h4", 0)]
+    told_info(outgrown, "h4", "h2", 3)
+    told_parent(outgrown, "h4", "h2", "")
+    assert attach(outgrown, "h4") == "h2"
+
+
+def test_case_3_a_leader_that_has_a_parent_or_is_level_is_kept(outgrown):
+    told_parent(outgrown, "h2", "h4", "h5")
+    assert attach(outgrown, "h2") == "h4"
+    told_parent(outgrown, "h2", "h4", "")
+    told_info(outgrown, "h2", "h4", 3)
+    assert attach(outgrown, "h2") == "h4"
+
+
+def test_case_3_the_source_is_kept_where_a_message_has_overtaken_its_info():
+    world = clusters("h1,h2|h3")
+    adopted_by(world, "h2", "h1", prefix=1)
+    told_parent(world, "h2", "h1", "")
+    receive(world, "h2", "h1", 1, 2)
+    told_info(world, "h2", "h1", 1)
+    assert attach(world, "h2") == "h1"
 
 
 def test_the_source_never_attaches(world):
@@ -356,6 +395,52 @@ def test_frugal_a_parent_outside_is_asked_before_it_is_left():
         assert tree(world, "h2").parent == "h1"
     world["h2"].core.on_timer(f"NP2/{SOURCE}")
     assert (len(sent(world, "h2", Declare)), tree(world, "h2").parent) == (3, "h1")
+
+
+def leave_unanswered(world: World, host: str) -> str:
+    """The parent goes silent and answers none of three questions; the parent that comes of it."""
+    for timer in ("PA", "NP2", "NP2", "NP2"):
+        world[host].core.on_timer(f"{timer}/{SOURCE}")
+    return tree(world, host).parent
+
+
+def test_frugal_a_parent_that_does_not_answer_is_left_for_a_host_that_has_only_as_much():
+    world = clusters("h1|h2|h3", "frugal")
+    adopted_by(world, "h2", "h1", prefix=3)
+    told_info(world, "h2", "h3", 3)
+    assert attach(world, "h2") == "h1"
+    assert leave_unanswered(world, "h2") == "h3"
+
+
+def test_frugal_a_parent_that_does_not_answer_is_let_go_where_a_child_in_the_cluster_has_more():
+    world = clusters("h1|h2,h3", "frugal")
+    adopted_by(world, "h2", "h1", prefix=3)
+    hear(world, "h2", "h3", report("h2", 3, 0b100, 3))
+    assert leave_unanswered(world, "h2") == ""
+
+
+def test_frugal_a_new_parent_that_does_not_answer_is_given_up_whatever_the_one_before_was_asked():
+    world = clusters("h1|h2|h3|h4", "frugal")
+    adopted_by(world, "h2", "h1", prefix=1)
+    world["h2"].core.on_timer(f"PA/{SOURCE}")
+    told_info(world, "h2", "h3", 4)
+    told_info(world, "h2", "h4", 3)
+    assert attach(world, "h2") == "h3"
+    world["h2"].core.on_timer(f"NP2/{SOURCE}")
+    assert tree(world, "h2").parent == "h4"
+
+
+def test_frugal_probes_go_to_each_host_of_a_cluster_in_turn_and_greet_those_that_were_met():
+    world = clusters("h1|h2,h3,h4", "frugal")
+    world.broadcast("h1")
+    hear(world, "h1", "h3", Hello(0, "h3", 0, bytes([0b1110]), False, 0.0))
+    world.lose()
+    for _ in range(6):
+        world["h1"].core.on_timer("PROBE/")
+    probed = [host for host, _ in sent(world, "h1", Report)]
+    assert sorted(probed[:3]) == ["h2", "h3", "h4"]
+    assert probed[3:] == probed[:3]
+    assert [host for host, _ in sent(world, "h1", Hello)] == ["h3", "h3"]
 
 
 def test_frugal_a_child_that_says_nothing_for_long_is_no_child():

@@ -46,6 +46,10 @@ class Acquaintance:
         self._introduced.setdefault(host)
         self._core.tell((host,), self.hello(mate=False))
 
+    def wants_hello(self, host: str) -> bool:
+        """Whether a probe of a host needs a hello. In a known cluster, a host never met before would only repeat who is in the cluster."""
+        return host in self.met or host not in self.cluster_of
+
     def greet_again(self) -> None:
         """Say hello to the hosts that have not answered yet."""
         self._greet(host for host, times in self._greeted.items() if times < MOST_GREETINGS)

@@ -37,6 +37,12 @@ Where the appendix and the text of the paper differ, err or are silent, this fil
 - A host that gets the newest message from a host that is not its parent sends a `Detach`, even if it has the message already. In the paper,
   a former parent that did not notice that its child left would send duplicates for ever.
 - Only children are sent messages that are higher than all that they have, since other hosts do not accept these.
+- A host that has higher messages than its leader leaves the leader if the leader has no parent, and leads too; then the old leader attaches
+  to the host (option 1). Section 4.3 says that a host never has less than its descendants. But the pointers that case III follows may be
+  out of date, and so may the INFO sets of options 1 and 2 (see above), so a host can attach to a leader that has less. A leader with a
+  parent catches up. A leader without one, in a cluster that is cut off, would stay behind for ever: it attaches to leaders only, the host
+  keeps its leader (case III), and what the host has is too high for the leader to accept. The host with the highest messages of the
+  cluster has no reason to leave again, so the moves end; where leaders have parents, nothing changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,8 +70,8 @@ MOST_HOSTS = 4000
 
 # At rest no message is kept: every host has them all, and knows it. What is left has at most one entry for each host, in these fields. For
 # all trees: the cluster (seen twice, here and in `clusters`), and in the exchange the numbers, cluster_of, met, introduced, mates, greeted,
-# answered, probed, tried; and `_told_cluster` has one hello.
-FIELDS_OF_A_HOST = 11
+# answered, probed, probed_clusters, tried; and `_told_cluster` has one hello.
+FIELDS_OF_A_HOST = 12
 # For each tree: map, lead, parents, children, silent, asked_s and the numbers; in the exchange answered, reports (a pair each, so three),
 # owed and quiet. Eight more are single: the tree, its deliveries, its report in `_told_cluster`, questions, asking, at_last_ein (a pair).
 FIELDS_OF_A_TREE = 13
@@ -276,17 +282,23 @@ class ClusterTree(Core):
         return (host for host in hosts if host not in tree.silent and host not in {tree.parent, self.env.host})
 
     def _leader_above(self, tree: Tree) -> str | None:
-        """Case III: the ancestor that leads the cluster; empty if this host breaks a cycle; None to keep the parent."""
+        """Case III: the ancestor that leads the cluster; empty to break a cycle or to leave an outgrown leader; None to stay."""
         ancestor, seen = tree.parent, {self.env.host: None}
         while ancestor not in seen:
             seen.setdefault(ancestor)
             above = tree.parents.get(ancestor, "")
             if above not in self.cluster:
-                return ancestor if ancestor != tree.parent else None
+                if ancestor != tree.parent:
+                    return ancestor
+                return "" if self._outgrew(tree, ancestor) else None
             ancestor = above
         if ancestor == self.env.host and tree.order(self.env.host) == max(tree.order(host) for host in seen):
             return ""
         return None
+
+    def _outgrew(self, tree: Tree, leader: str) -> bool:
+        """Whether the leader has no parent and less than this host. If the source seems to have less, a message has overtaken its INFO."""
+        return leader != tree.source and tree.parents.get(leader) == "" and tree.lead.get(leader, 0) < 0
 
     def change_parent(self, tree: Tree, parent: str) -> None:
         """Change to another parent, or to none."""
@@ -297,8 +309,7 @@ class ClusterTree(Core):
         tree.parent = tree.parents[self.env.host] = parent
         self.cancel(tree, "PA")
         self.cancel(tree, "NP2")
-        if not parent:
-            self.exchange.orphaned(tree)
+        self.exchange.changed_parent(tree)
 
     def _new_child(self, tree: Tree, child: str, declared: Declare) -> None:
         """NEW-CHILD."""

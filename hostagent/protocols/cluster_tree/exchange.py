@@ -66,8 +66,8 @@ class Exchange(abc.ABC):
     def adopted(self, tree: Tree, child: str) -> None:  # noqa: B027 - matters to one mode only
         """A child has declared itself, and this host has answered."""
 
-    def orphaned(self, tree: Tree) -> None:  # noqa: B027 - matters to one mode only
-        """This host has lost its parent."""
+    def changed_parent(self, tree: Tree) -> None:  # noqa: B027 - matters to one mode only
+        """This host has another parent, or none."""
 
     @abc.abstractmethod
     def on_info(self, tree: Tree, sender: str, info: Info) -> None:

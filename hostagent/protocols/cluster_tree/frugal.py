@@ -12,15 +12,16 @@ is in the cluster (`Hello`); half as often if nothing has changed. Between clust
 - *Parents.* While messages flow, a leader reports to its parent every other `ein_ms`. So the parent learns what was lost, and that it
   still has this child. The answer travels with the next message to the child, or by itself if there is none soon. A leader that hears
   nothing from its parent for `pa_ms` asks whether the parent lives; so a way that closes is noticed. After three questions the leader
-  looks for another parent, but keeps the old one until some host is ahead. A child that is silent for six `ein_ms` is dropped: it has
-  found another parent, or is dead.
+  looks for another parent, but keeps the old one until some host is ahead of the leader. In case II, option 3 it would be ahead of the
+  parent; but if the parent is cut off together with the source, no other host ever has more than the parent, and the leader would never
+  get what the others have. A child that is silent for six `ein_ms` is dropped: it has found another parent, or is dead.
 - *Gaps.* A host asks for missing messages soon after it sees a gap, also in a report of its parent, and does not wait for a period to
   end. It only waits a moment, in which a message that was overtaken may still arrive.
-- *Probes.* Every `gfx_ms` a leader reports to one outside host that is not below it in the tree, to each cluster in turn. The probed host
-  fills the gaps of the leader, and answers only if it is ahead or if the leader could fill its gaps. That provides (a) and (b) in time. A
-  host that has lost its parent or found a new one, and a source with its first message, probe fast at first and then, without success,
-  more and more slowly: down to once in `np1_ms` without a parent, in `ein_ms` with a gap, and else in `gfx_ms`. So a way that opens is
-  noticed. A new leader starts with the parent of the leader before it.
+- *Probes.* Every `gfx_ms` a leader reports to one outside host that is not below it in the tree: to each cluster in turn, and to each host
+  of a cluster in turn, since some may be dead. The probed host fills the gaps of the leader, and answers only if it is ahead or if the
+  leader could fill its gaps. That provides (a) and (b) in time. A host that has lost its parent or found a new one, and a source with its
+  first message, probe fast at first and then, without success, more and more slowly: down to once in `np1_ms` without a parent, in
+  `ein_ms` with a gap, and else in `gfx_ms`. So a way that opens is noticed. A new leader starts with the parent of the leader before it.
 - *Below.* With its report a host says which hosts are below it in the tree and up to which message all of these have everything. At the
   root the reports add up to what every host has, (e), and the answers carry that down the tree. INFO sets only grow, so such a statement
   stays true however the tree changes.
@@ -68,6 +69,8 @@ class Frugal(Exchange):
         self._rounds = 0
         self._told_cluster: tuple[Message, ...] = ()
         self._probed: dict[str, int] = {}
+        self._probed_clusters: dict[str, int] = {}
+        """The number of the last probe to each cluster, by the cluster's name."""
         self._probes = 0
         self._pace_s = 0.0
         self._left = 0
@@ -176,7 +179,7 @@ class Frugal(Exchange):
             self._core.declare(tree)
 
     def unanswered(self, tree: Tree) -> None:
-        """Give up a new parent that does not answer. Ask an established parent again, and keep it until some host is ahead of it.
+        """Give up a new parent that does not answer. Ask an established parent again, and keep it until another host is ahead of this one.
 
         At rest no host is ahead, so a host that gave up its parent could attach to no other: on lossy links trees would fall apart.
         """
@@ -187,10 +190,17 @@ class Frugal(Exchange):
         if self._questions[tree.source] < MOST_QUESTIONS:
             self._core.declare(tree)
             return
+        if self._lags(tree):
+            self._core.give_up(tree)
+            return
         if self._questions[tree.source] == MOST_QUESTIONS:
             self._hurry()
         self._core.set(tree, "NP1")
         self._env.set_timer(f"PA/{tree.source}", self._parameters.np1_ms / 1000)
+
+    def _lags(self, tree: Tree) -> bool:
+        """Whether a host other than the parent is known to be ahead of this host."""
+        return any(tree.highest(host) > tree.info.highest for host in tree.map if host != tree.parent)
 
     def declared(self, tree: Tree) -> None:
         """Tell a new parent at once which hosts are below this child, and probe soon for other hosts."""
@@ -219,10 +229,11 @@ class Frugal(Exchange):
         for told in (self._quiet, self._reports, self._owed):
             told.pop((tree.source, child), None)
 
-    def orphaned(self, tree: Tree) -> None:
-        """Look for another parent."""
+    def changed_parent(self, tree: Tree) -> None:
+        """Forget the questions, which were for the parent before. Without a parent, look for one."""
         self._questions.pop(tree.source, None)
-        self._hurry()
+        if not tree.parent:
+            self._hurry()
 
     def _tell_parents(self) -> None:
         """Report to parents outside every other time while messages flow. At rest the parent is silent, and `parent_silent` asks it."""
@@ -322,8 +333,9 @@ class Frugal(Exchange):
         target = self._target(led)
         if target:
             self._probes += 1
-            self._probed[target] = self._probed[self._known.name_of_cluster(target)] = self._probes
-            self._known.say_hello(target)
+            self._probed[target] = self._probed_clusters[self._known.name_of_cluster(target)] = self._probes
+            if self._known.wants_hello(target):
+                self._known.say_hello(target)
             for tree in led:
                 self._core.tell((target,), self._report(tree))
         orphan, gaps = any(map(self._is_orphan, led)), any(tree.has_gaps for tree in led)
@@ -365,12 +377,12 @@ class Frugal(Exchange):
             hosts = self._unmet_neighbours() or list(self._env.peers)
         else:
             hosts = list(self._known.hosts(self._worth_probing(led)))
-        alone, calm = len(self._core.cluster) == 1, not any(map(self._in_trouble, led))
+        alone = len(self._core.cluster) == 1
 
         def preference(host: str) -> tuple[float, ...]:
-            """First the cluster not probed for the longest time; in it, without trouble, a known host, which needs no introduction."""
+            """First the cluster not probed for the longest time; in it the host not probed for the longest time."""
             near = self._known.distance(host) if alone else self._env.random.random()
-            return self._probed.get(self._known.name_of_cluster(host), 0), calm and host not in self._known.met, near
+            return self._probed_clusters.get(self._known.name_of_cluster(host), 0), self._probed.get(host, 0), near
 
         return min(hosts, key=preference, default="")
 
