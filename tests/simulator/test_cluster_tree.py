@@ -83,6 +83,15 @@ def test_a_source_cut_off_after_a_partial_broadcast_does_not_stop_the_others(run
     assert set(delivered(outcome).values()) == {201}
 
 
+def test_a_host_whose_parent_is_cut_off_gets_what_the_parent_had_from_others(run):
+    """h2 and h3 are children of h1, which is cut off when h3 has its message and h2 has lost it: nobody is ahead of h1, but h3 of h2."""
+    network = clusters(3, 1, "mesh")
+    lost = (DropMessage(at_ms=0, host="h2", kind="Copy", nth=nth) for nth in range(1, 11))
+    outcome = run(network, *lost, Partition(at_ms=1500, sides=(("s1",),)), messages=1, settle=15_000)
+    assert delivered(outcome) == dict.fromkeys(network.hosts, 1)
+    assert (tree(outcome, "h2").highest("h1"), tree(outcome, "h2").parent) == (1, "h3")
+
+
 def test_a_leader_that_dies_is_replaced_and_comes_back_as_a_member(run):
     """Section 3: the members of the cluster must come up with a new leader."""
     network = clusters(3, 3, "line")
