@@ -9,7 +9,12 @@ from hostagent.protocols.cluster_tree.frugal import Frugal
 
 class NeverBreaksCycles(ClusterTree):
     def _leader_above(self, tree):
-        return super()._leader_above(tree) or None
+        return super()._leader_above(tree) or ("" if self._outgrew(tree, tree.parent) else None)
+
+
+class KeepsALeaderThatHasLess(ClusterTree):
+    def _outgrew(self, tree, leader):
+        return False
 
 
 class NeverPrunes(ClusterTree):
@@ -77,6 +82,13 @@ class KeepsQuietChildren(Frugal):
 class NeverProbes(Frugal):
     def _probe(self):
         pass
+
+
+class ProbesTheHostItMet(Frugal):
+    def _target(self, led):
+        target = super()._target(led)
+        mates = self._known.hosts(self._known.cluster_of.get(target, 0))
+        return next((host for host in mates if host in self._known.met), target)
 
 
 class NeverMissesItsParent(Frugal):

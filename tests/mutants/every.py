@@ -143,7 +143,6 @@ CLUSTER_TREE = (
     Mutant(cluster_tree.IgnoresTheCostBit, "Every packet is taken to be expensive, so every host is a cluster."),
     _exchange(cluster_tree.NeverProbes, "No leader reports to a host outside that is not its neighbour in the tree."),
     _exchange(cluster_tree.TellsItsClusterNothing, "Hosts of a cluster are told nothing but messages."),
-    _exchange(cluster_tree.FillsNoGapsOfStrangers, "Gaps of hosts that are no neighbours in the tree stay."),
     _exchange(
         cluster_tree.AsksForNoGaps,
         "A host that sees a gap does not ask for what is missing.",

@@ -2,17 +2,37 @@
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from hostagent.protocols import PROTOCOLS
-from simulator.cases import run
+from hostagent.protocols.cluster_tree import ClusterTree
+from scenarios.faults import DropMessage, Partition
+from simulator.cases import Case, load, run
 from simulator.swarm import draw_case
-from tests.mutants import recorded
+from tests.mutants import cluster_tree, recorded
 from tests.mutants.every import MUTANTS
 from tests.mutants.mutant import MOST_SCHEDULES
+from tests.mutants.parts import with_part
 
+CASES = Path(__file__).parents[1] / "simulator" / "cases"
+# Figure 4.1 of the first paper: h2 lacks message 98, h3 lacks 99, both have 100, and the source is cut off. Campaigns hardly ever draw it.
+FIGURE_4_1 = Case(
+    protocol="cluster-tree",
+    seed=1,
+    topology="clusters:k=3,size=1,shape=mesh",
+    sources=("h1",),
+    messages=100,
+    heal_for_ms=40_000.0,
+    faults=(
+        DropMessage(at_ms=1930, host="h2", kind="Copy"),
+        DropMessage(at_ms=1950, host="h3", kind="Copy"),
+        Partition(at_ms=1990, sides=(("s1",),)),
+    ),
+    cut_off=("s1",),
+)
 FOUND = recorded.load()
 CAUGHT = [mutant for mutant in MUTANTS if not mutant.harmless]
 
@@ -29,6 +49,21 @@ def test_a_mutant_is_caught_where_the_protocol_holds(mutant):
     assert caught.seed <= MOST_SCHEDULES
     assert mutant.breaks(caught.seed) >= set(caught.broken) > set()
     assert verdict(mutant.protocol, caught.seed, msgspec.json.encode(mutant.parameters)) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("case", "core"),
+    [
+        (load(CASES / "cluster-tree-205.json"), cluster_tree.KeepsALeaderThatHasLess),
+        (load(CASES / "cluster-tree-523.json"), cluster_tree.KeepsALeaderThatHasLess),
+        (load(CASES / "cluster-tree-407.json"), with_part(ClusterTree, "exchange", cluster_tree.ProbesTheHostItMet)),
+        (FIGURE_4_1, with_part(ClusterTree, "exchange", cluster_tree.FillsNoGapsOfStrangers)),
+    ],
+    ids=["205", "523", "407", "figure-4-1"],
+)
+def test_a_mutant_that_campaigns_seldom_catch_is_caught_by_a_case_of_its_own(case, core):
+    assert run(case, core).judgement.verdict == "violated"
+    assert run(case).judgement.verdict == "holds"
 
 
 def test_every_protocol_has_at_least_eight_mutants_that_are_caught():
