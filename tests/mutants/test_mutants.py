@@ -10,6 +10,7 @@ import pytest
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.cluster_tree import ClusterTree
 from scenarios.faults import DropMessage, Partition
+from scenarios.nonprogrammable_servers import cycle
 from simulator.cases import Case, load, run
 from simulator.swarm import draw_case
 from tests.mutants import cluster_tree, recorded
@@ -32,6 +33,18 @@ FIGURE_4_1 = Case(
         Partition(at_ms=1990, sides=(("s1",),)),
     ),
     cut_off=("s1",),
+)
+# The fourteenth draw of the scenario `cycle`, in literal mode: a cycle of parents forms that lasts unless a host breaks it.
+CYCLE = Case(
+    protocol="cluster-tree",
+    seed=1,
+    topology="clusters:k=3,size=4,shape=ring,switches=2",
+    sources=("h1",),
+    messages=350,
+    interval_ms=40.0,
+    heal_for_ms=60_000.0,
+    faults=cycle.scenario(draws=14)[-1].scenario.faults,
+    parameters={"mode": "literal"},
 )
 FOUND = recorded.load()
 CAUGHT = [mutant for mutant in MUTANTS if not mutant.harmless]
@@ -58,8 +71,9 @@ def test_a_mutant_is_caught_where_the_protocol_holds(mutant):
         (load(CASES / "cluster-tree-523.json"), cluster_tree.KeepsALeaderThatHasLess),
         (load(CASES / "cluster-tree-407.json"), with_part(ClusterTree, "exchange", cluster_tree.ProbesTheHostItMet)),
         (FIGURE_4_1, with_part(ClusterTree, "exchange", cluster_tree.FillsNoGapsOfStrangers)),
+        (CYCLE, cluster_tree.NeverBreaksCycles),
     ],
-    ids=["205", "523", "407", "figure-4-1"],
+    ids=["205", "523", "407", "figure-4-1", "cycle"],
 )
 def test_a_mutant_that_campaigns_seldom_catch_is_caught_by_a_case_of_its_own(case, core):
     assert run(case, core).judgement.verdict == "violated"
