@@ -54,7 +54,7 @@ BROKEN = [
     (G.NO_CREATION, m.TakesTheCredit, plays.quiet_day, "h2 delivered message 1 of h2 at 0.001 s, before h2 broadcast it at 1.000 s"),
     (G.NO_DUPLICATION, m.ForgetsToDeduplicate, plays.everything_twice, "h2 delivered message 1 of h1 twice, at 0.001 s and 0.005 s"),
     (G.NO_DUPLICATION, m.RemembersOnlyTheLast, plays.everything_twice, "h2 delivered message 1 of h1 twice, at 0.001 s and 0.005 s"),
-    (G.NO_DUPLICATION, m.ForgetsAtRestart, plays.restart_before_the_ack, "h2 delivered message 1 of h1 twice, at 0.001 s and 0.544 s, with a restart in between"),
+    (G.NO_DUPLICATION, m.ForgetsAtRestart, plays.restart_before_the_ack, "h2 delivered message 1 of h1 twice, at 0.001 s and 0.545 s, with a restart in between"),
     (G.VALIDITY, m.StopsRetrying, plays.loss, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 5.000 s"),
     (G.VALIDITY, m.SkipsTheLastHost, plays.quiet_day, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 5.000 s"),
     (G.VALIDITY, m.AcknowledgesBeforeStoring, plays.receiver_crashes, "h3 never delivered message 1 of h1, which h1 broadcast at 0.000 s and which could have reached it by 7.200 s"),
