@@ -56,6 +56,7 @@ class ForgetsAtRestart(Basic):
     def on_start(self, stored):
         """Forget what was delivered, which the part that remembers it has just been given."""
         self.delivery._delivered._sets.clear()
+        super().on_start(stored)
 
 
 def test_every_kind_of_trouble_and_every_pair_of_kinds_is_drawn(drawn):
