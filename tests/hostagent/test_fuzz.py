@@ -35,4 +35,4 @@ def test_a_host_that_nobody_ever_answers_goes_on_asking():
     tree = core.tree("h1")
     tree.parent, tree.unanswered = "h1", 5000
     core.declare(tree)
-    assert world["h2"].timers["NP2/h1"] == LONGEST_ROUND_TRIP_S
+    assert world["h2"].timers["core/NP2/h1"] == LONGEST_ROUND_TRIP_S
