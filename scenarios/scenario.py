@@ -109,8 +109,8 @@ class Sending(NamedTuple):
     at_ms: float
     source: str
     payload: bytes
-    to: str | tuple[str, ...]
-    """The name of a group, or hosts."""
+    to: int | tuple[str, ...]
+    """The number of a group, or hosts."""
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -161,6 +161,19 @@ class Scenario:
             raise GroupError(f"a broadcast of {broadcast.source} is to group {broadcast.to!r}: choose from {', '.join(names)}")
 
     @property
+    def group_numbers(self) -> dict[str, int]:
+        """The number of each group by its name, with that of everybody."""
+        return {EVERYBODY: 0} | {group.name: number for number, group in enumerate(self.groups, start=1)}
+
+    @property
+    def members(self) -> dict[int, tuple[str, ...]]:
+        """The members of each group by its number, in the order of the network's hosts."""
+        hosts = self.network.hosts
+        return {
+            number: tuple(host for host in hosts if host in group.members) for number, group in enumerate(self.groups, start=1)
+        }
+
+    @property
     def knows_groups(self) -> bool:
         """Whether any message is not for everybody."""
         return bool(self.groups) or any(broadcast.to != EVERYBODY for broadcast in self.script or ())
@@ -179,8 +192,10 @@ class Scenario:
     def broadcasts(self, seed: int) -> Iterator[Sending]:
         """Every broadcast of a run with this seed."""
         script = self.script if self.script is not None else islice(self._stream(seed), self.workload.messages)
+        numbers = self.group_numbers
         for number, broadcast in enumerate(script, start=1):
-            yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), broadcast.to)
+            to = broadcast.to if isinstance(broadcast.to, tuple) else numbers[broadcast.to]
+            yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), to)
 
     def _stream(self, seed: int) -> Iterator[Broadcast]:
         """The broadcasts of the workload in order of time, without end."""

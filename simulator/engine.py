@@ -13,6 +13,7 @@ from scenarios.faults import Fault
 from simulator.faults import NS_PER_MS, FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
+from topologies.network import group_name
 
 
 @dataclass
@@ -45,6 +46,7 @@ def simulate(
     crossings: bool = False,
     on_crossing: Callable[[int, Pipe, Packet], None] | None = None,
     pack_ms: float | None = 0.0,
+    multicasts: bool = False,
 ) -> Outcome:
     """Run a scenario in virtual time.
 
@@ -53,7 +55,8 @@ def simulate(
     is level with all others would have nothing to do. With `crossings`, every packet on every link is kept; for more packets than memory
     holds, `on_crossing` is called with each packet instead.
     """
-    world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms)
+    groups = scenario.members
+    world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms, groups=groups, multicasts=multicasts)
     player = FaultPlayer(world, scenario.faults)
     outcome = Outcome(world, 0, player.records, [])
     world.on_log = lambda host, event: outcome.events.append((host, event))
@@ -65,7 +68,7 @@ def simulate(
     _sample(world, round(sample_ms * NS_PER_MS))
     for sending in scenario.broadcasts(seed):
         host = world.hosts[sending.source]
-        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload)
+        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload, sending.to)
     world.run(round(scenario.ends_ms(seed) * NS_PER_MS))
     outcome.unfired = player.unfired
     if healing is not None:
@@ -99,10 +102,14 @@ def _row(at_ns: int, pipe: Pipe, packet: Packet, protocol: int) -> tuple[Any, ..
     message, kind = lead.message, lead.kind if len(packet.parts) == 1 else PACK
     dscp = COST_DSCP if packet.expensive else 0
     return (
-        *(pipe.name, pipe.source, pipe.target, pipe.expensive, at_ns, packet.sender, packet.destination, dscp),
+        *(pipe.name, pipe.source, pipe.target, pipe.expensive, at_ns, packet.sender, _destination(packet), dscp),
         *(packet.size + HEADERS_BYTES, protocol, kind, lead.purpose.name.lower(), packet.number),
         *(message.group, message.origin, message.sequence),
     )
+
+
+def _destination(packet: Packet) -> str:
+    return packet.destination if isinstance(packet.destination, str) else group_name(packet.destination)
 
 
 def _sample(world: World, every_ns: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Clock, decode_value
+from hostagent.contract.messages import EVERYBODY
 from hostagent.contract.wire import Part
 from hostagent.runtime.control import CrashWhen
 from hostagent.runtime.life import Life
@@ -73,6 +74,8 @@ class SimulatedHost:
             incarnation=self.incarnation,
             clock=self.clock,
             codec=self._world.codec,
+            groups=self._world.groups,
+            multicasts=self._world.multicasts,
             crashes=self.crashes,
         )
         self.life.start(self._storage)
@@ -122,10 +125,10 @@ class SimulatedHost:
         call(*arguments)
         self._end_call()
 
-    def broadcast(self, payload: bytes) -> None:
-        """Broadcast a message of the application."""
+    def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
+        """Broadcast a message of the application, for a group or for some hosts."""
         self.counters["broadcast"] += 1
-        self.life.broadcast(payload)
+        self.life.broadcast(payload, to)
 
     def receive(self, sender: str, parts: Sequence[Part], expensive: bool) -> None:
         """Take a datagram that has arrived."""

@@ -7,15 +7,17 @@ own function; after a change of a link it takes `REROUTING_NS` until the new rou
 import hashlib
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from controller.routes import Port, every_port, routes
 from hostagent.contract.core import Core
+from hostagent.contract.environment import Receiver
 from hostagent.contract.events import Event
-from hostagent.contract.messages import Purpose
+from hostagent.contract.messages import EVERYBODY, Purpose
 from hostagent.contract.wire import PURPOSE_AT, Codec, Part
 from hostagent.runtime.counters import NAMES
 from simulator.host import SimulatedHost
@@ -33,10 +35,12 @@ class Packet:
 
     __slots__ = ("destination", "expensive", "hops", "last", "leg", "number", "parts", "sender", "size", "waited_since_ns")
 
-    def __init__(self, sender: str, destination: str, last: str, parts: Sequence[Part], number: int, size: int) -> None:
+    def __init__(self, sender: str, destination: Receiver, last: str, parts: Sequence[Part], number: int, size: int) -> None:
         self.sender = sender
         self.destination = destination
+        """A host, or a group by its number."""
         self.last = last
+        """The switch of the destination; empty for a group."""
         self.parts = parts
         self.number = number
         self.size = size
@@ -53,8 +57,22 @@ class World:
 
     counter_names = (*NAMES, "overflowed", "unreachable")
 
-    def __init__(self, network: Network, core: type[Core], parameters: Any, seed: int, *, pack_ms: float | None = 0.0) -> None:
+    def __init__(
+        self,
+        network: Network,
+        core: type[Core],
+        parameters: Any,
+        seed: int,
+        *,
+        pack_ms: float | None = 0.0,
+        groups: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+        multicasts: bool = False,
+    ) -> None:
         self.network = network
+        self.groups = groups
+        """The members of each group at the start of the run, by number."""
+        self.multicasts = multicasts
+        """Whether the switches carry a packet to a group to all of its members."""
         self.seed = seed
         self.now_ns = 0
         self.events_done = 0
@@ -72,7 +90,8 @@ class World:
         }
         self._last_switch = {host: network.access_switch(host) for host in network.hosts}
         self._up = every_port(network)
-        self._routes = routes(network, self._up)
+        self._routed_groups = {EVERYBODY: network.hosts, **groups} if multicasts else {}
+        self._routes = routes(network, self._up, groups=self._routed_groups)
         self.controller_alive = True
         self.blank: set[str] = set()
         """Switches that have restarted and have no flows yet."""
@@ -135,15 +154,19 @@ class World:
             self._received = part, Part(decoded, part.purpose, part.kind, part.origin, part.body)
         return self._received[1]
 
-    def transmit(self, host: SimulatedHost, to: str, parts: Sequence[Part], number: int) -> None:
+    def transmit(self, host: SimulatedHost, to: Receiver, parts: Sequence[Part], number: int) -> None:
         """A datagram leaves its host."""
         datagram = self.codec.datagram(host.number, number, parts, self.now_ns)
         host.counters["sent"] += 1
         host.counters[_SENT[datagram[PURPOSE_AT]]] += 1
         host.counters["messages"] += len(parts)
         # Sender and time are in the datagram itself.
-        self._trace.update(b"%d " % self.network.numbers[to] + datagram)
-        packet = Packet(host.host, to, self._last_switch[to], parts, number, len(datagram))
+        if isinstance(to, str):
+            self._trace.update(b"%d " % self.network.numbers[to] + datagram)
+            packet = Packet(host.host, to, self._last_switch[to], parts, number, len(datagram))
+        else:
+            self._trace.update(b"group %d " % to + datagram)
+            packet = Packet(host.host, to, "", parts, number, len(datagram))
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
         if host.life.crashes or self.on_event is not None:
             self._notify_sent(host, parts)
@@ -175,7 +198,7 @@ class World:
                 return
             if self.on_crossing is not None:
                 self.on_crossing(self.now_ns, pipe, packet)
-            following = self._next_pipe(packet, pipe.target)
+            following = self._onward(packet, pipe)
 
     def _plan_arrivals(self, packet: Packet, pipe: Pipe, arrivals: tuple[int, ...]) -> None:
         """Plan the arrivals of a packet and its duplicate, which may have to wait in the queue before."""
@@ -225,25 +248,38 @@ class World:
             return
         if self.on_crossing is not None and packet.waited_since_ns is not None:
             self.on_crossing(packet.waited_since_ns, pipe, packet)
-        following = self._next_pipe(packet, pipe.target)
+        following = self._onward(packet, pipe)
         if following is not None:
             self._cross(packet, following)
 
-    def _next_pipe(self, packet: Packet, node: str) -> Pipe | None:
-        """The next pipe of a packet at a node; None if the packet has arrived, or if the switch has no flow for it."""
-        if node == packet.destination:
+    def _onward(self, packet: Packet, pipe: Pipe) -> Pipe | None:
+        """The next pipe of a packet that has crossed one; None if the packet has arrived, or if the switch has no flow for it.
+
+        Of a packet to a group, copies for all branches of the tree but the last are sent off here.
+        """
+        node = pipe.target
+        if node in self.hosts:
             # Scheduled as a separate event, so that the sender's call finishes before the receiver's begins.
-            self.after(0, self._into_host, packet)
+            self.after(0, self._into_host, packet, self.hosts[node])
             return None
         packet.hops += 1
-        following = packet.destination if node == packet.last else self._routes.trees[packet.last].get(node)
-        if following is None or packet.hops > MOST_HOPS or node in self.blank:
+        following = self._next_nodes(packet, pipe)
+        if not following or packet.hops > MOST_HOPS or node in self.blank:
             self.vanished["no route"] += 1
             return None
-        return self.pipes[node, following]
+        for branch in following[:-1]:
+            self._cross(copy(packet), self.pipes[node, branch])
+        return self.pipes[node, following[-1]]
 
-    def _into_host(self, packet: Packet) -> None:
-        host = self.hosts[packet.destination]
+    def _next_nodes(self, packet: Packet, pipe: Pipe) -> Sequence[str]:
+        """Where a switch sends a packet: to one node, or, for a group, along its tree and not back to where the packet came from."""
+        node = pipe.target
+        if isinstance(packet.destination, int):
+            return [branch for branch in self._routes.group_trees[packet.destination].get(node, ()) if branch != pipe.source]
+        following = packet.destination if node == packet.last else self._routes.trees[packet.last].get(node)
+        return () if following is None else (following,)
+
+    def _into_host(self, packet: Packet, host: SimulatedHost) -> None:
         self._trace.update(b"%d %d %d %s\n" % (self.now_ns, host.number, packet.number, packet.sender.encode()))
         if not host.alive:
             host.counters["unreachable"] += 1
@@ -277,7 +313,7 @@ class World:
             if self.pipes[switch, neighbour].up
         )
         if up != self._up:
-            self._routes = routes(self.network, up, self._routes)
+            self._routes = routes(self.network, up, self._routes, self._routed_groups)
             self._up = up
 
 

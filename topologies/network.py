@@ -29,8 +29,8 @@ DEFAULT_QUEUE = 100
 LONGEST_INTERFACE = 15
 LONGEST_NAME = LONGEST_INTERFACE - len("-eth0")
 
-# A group is two bytes of its IPv4 address, and 0 is everybody.
-MOST_GROUPS = 65535
+# A group is two bytes of its IPv4 address; 0 is everybody, and 65535 marks messages with destinations of their own.
+MOST_GROUPS = 65534
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.0"))
@@ -181,6 +181,11 @@ class Network:
 def group_address(number: int) -> str:
     """The IPv4 multicast address of a group."""
     return str(IPv4Address(_FIRST_GROUP_ADDRESS + number))
+
+
+def group_name(number: int) -> str:
+    """What stands for a group in tables of packets, where a host would have its name."""
+    return f"group {number}"
 
 
 def _problems(network: Network) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import EVERYBODY, Destination, Message
 from hostagent.contract.promises import Promise
 
 Milliseconds = Annotated[float, msgspec.Meta(ge=0.1, le=1e8)]
@@ -70,7 +70,7 @@ P = TypeVar("P", bound=Part)
 
 
 class Core(Part, abc.ABC):
-    """A broadcast protocol at one host. Subclasses describe the protocol and react to four kinds of events."""
+    """A broadcast protocol at one host. Subclasses describe the protocol and react to events."""
 
     name: ClassVar[str]
     """What users type."""
@@ -85,7 +85,9 @@ class Core(Part, abc.ABC):
     all_relay: ClassVar[bool] = False
     """Whether every host may send a message on to every other."""
     knows_groups: ClassVar[bool] = False
-    """Whether a message may be for some of the hosts instead of everybody."""
+    """Whether a message may be for some of the hosts instead of everybody. Such a protocol has `on_multicast`."""
+    knows_membership: ClassVar[bool] = False
+    """Whether hosts may join and leave groups. Such a protocol has `on_join` and `on_leave`, and installs views."""
     messages: ClassVar[tuple[type[Message], ...]]
     """The kinds of messages of all parts, in wire order."""
     Parameters: ClassVar[type[Parameters]] = Parameters
@@ -109,6 +111,22 @@ class Core(Part, abc.ABC):
     def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:
         """Raise a `ValueError` with a sentence if these parameters make no sense among these hosts."""
 
-    @abc.abstractmethod
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """The application broadcasts a message from this host. Messages are numbered 1, 2, ... and a restart continues the numbers."""
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """The application sends a message from this host. Messages are numbered 1, 2, ... and a restart continues the numbers.
+
+        By default, and for protocols that know no groups, every message is for everybody.
+        """
+        assert to.group == EVERYBODY, f"{self.name} knows no groups"
+        self.on_broadcast(sequence, payload)
+
+    def on_broadcast(self, sequence: int, payload: bytes) -> None:  # noqa: ARG002 - for protocols to use
+        """The application sends a message to everybody. A protocol has this or `on_multicast`."""
+        raise LookupError(f"{type(self).__name__} has neither on_broadcast nor on_multicast")
+
+    def on_join(self, group: int) -> None:
+        """The application at this host wants to be in a group. The host is a member once a view with it is installed."""
+        raise LookupError(f"{self.name} knows no membership, so {self.env.host} cannot join group {group}")
+
+    def on_leave(self, group: int) -> None:
+        """The application at this host wants to leave a group."""
+        raise LookupError(f"{self.name} knows no membership, so {self.env.host} cannot leave group {group}")

@@ -10,7 +10,7 @@ Each part of a protocol has its own name space for storage keys and timers: `cor
 key or timer is named `SPACE/NAME`. The name of a space contains no slash, so no two keys or timers collide.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hostagent.contract.events import Event
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import EVERYBODY, Message, Purpose
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 NS_PER_S: Final = 1_000_000_000
 
+Receiver = str | int
+"""Where a datagram goes: to a host, or on a network that multicasts to a group, by its number."""
+
 
 class Effects:
     """What was asked for since the last commit, by kind, each in the order in which it was asked for."""
@@ -34,7 +37,7 @@ class Effects:
     __slots__ = ("deliveries", "events", "sends", "stored", "timers")
 
     def __init__(self) -> None:
-        self.sends: list[tuple[str, Encoded]] = []
+        self.sends: list[tuple[Receiver, Encoded]] = []
         """Receiver and message."""
         self.stored: dict[str, bytes | None] = {}
         """Key and encoded value; `None` where the key is to be forgotten."""
@@ -71,11 +74,23 @@ class Clock:
 class Environment:
     """The host, as a core or a part of one sees it."""
 
-    def __init__(self, host: str, hosts: tuple[str, ...], random: Random, clock: Clock, codec: Codec) -> None:
+    def __init__(
+        self,
+        host: str,
+        hosts: tuple[str, ...],
+        random: Random,
+        clock: Clock,
+        codec: Codec,
+        groups: Mapping[int, tuple[str, ...]],
+        *,
+        multicasts: bool,
+    ) -> None:
         self.host = host
         """This host."""
         self.hosts = hosts
-        """Every participating host, this one included, in the static order."""
+        """Every host of the run, this one included, in the static order; also those that come late or leave."""
+        self.groups = {EVERYBODY: hosts, **groups}
+        """The members of each group as this host knows them, by number and in the static order: see `install`."""
         self.peers = tuple(other for other in hosts if other != host)
         """Every other host."""
         self.random = random
@@ -88,6 +103,7 @@ class Environment:
         """For each kind of message, those parts of the owner of this environment that take it."""
         self._clock = clock
         self._codec = codec
+        self._multicasts = multicasts
         self._last: tuple[Message, Encoded] | None = None
         self._space = "core"
 
@@ -114,10 +130,23 @@ class Environment:
 
         A message that is sent to several hosts in a row is encoded once: a change to a list in it after the first send has no effect.
         """
+        self.effects.sends.append((to, self._encoded(message, purpose)))
+
+    def multicast(self, group: int, message: Message, purpose: Purpose) -> None:
+        """Send a message to all other members of a group: in one datagram if the network multicasts, else in one to each member.
+
+        Each copy may be lost by itself. A host need not be a member of a group to send to it.
+        """
+        others = [member for member in self.groups[group] if member != self.host]
+        encoded = self._encoded(message, purpose)
+        receivers: list[Receiver] = [group] if self._multicasts and others else [*others]
+        self.effects.sends += [(receiver, encoded) for receiver in receivers]
+
+    def _encoded(self, message: Message, purpose: Purpose) -> Encoded:
         last = self._last
         if last is None or last[0] is not message or last[1].purpose is not purpose:
             last = self._last = message, self._codec.part(message, purpose)
-        self.effects.sends.append((to, last[1]))
+        return last[1]
 
     def set_timer(self, name: str, after_s: float) -> None:
         """Call `on_timer(name)` after `after_s` seconds of this host's clock. A timer of this name that is already set is moved."""
@@ -128,18 +157,41 @@ class Environment:
         """Forget a timer; nothing happens if it is not set."""
         self.effects.timers[f"{self._space}/{name}"] = None
 
-    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
-        """Hand a message to the application."""
+    def receive(self, origin: str, sequence: int) -> None:
+        """Mark a message as received: this host has it, and need not have delivered it."""
+        self.log("receive", origin, sequence)
+
+    def deliver(self, origin: str, sequence: int, payload: bytes, *, ordinal: int = 0) -> None:
+        """Hand a message to the application. `ordinal` is its number, from 1, in the order of its group, if the protocol has such numbers.
+
+        A message may be delivered again only after it was taken back.
+        """
         self.effects.deliveries.append((origin, sequence, payload))
-        self.effects.events.append(Event(at_ns=self._clock.wall_ns(), event="deliver", origin=origin, sequence=sequence))
+        self.log("deliver", origin, sequence, {"ordinal": ordinal} if ordinal else None)
+
+    def commit(self, origin: str, sequence: int) -> None:
+        """Tell the application that a message which was delivered here will not be taken back."""
+        self.log("commit", origin, sequence)
+
+    def take_back(self, origin: str, sequence: int) -> None:
+        """Tell the application to undo the delivery of a message."""
+        self.log("take-back", origin, sequence)
+
+    def install(self, group: int, members: Collection[str], view: int) -> None:
+        """From now on the group has these members, as far as this host is concerned. Hosts that install the same view give it one number.
+
+        A host that restarts begins with the groups of the scenario, and installs what its protocol stored.
+        """
+        self.groups[group] = tuple(host for host in self.hosts if host in members)
+        self.log("view", details={"group": group, "view": view, "members": self.groups[group]})
 
     def store(self, key: str, value: object) -> None:
         """Keep a value on stable storage under a key; `None` removes the key. Values are those that MessagePack can encode."""
         self.effects.stored[f"{self._space}/{key}"] = None if value is None else encode_value(value)
 
-    def trace(self, event: str, **details: object) -> None:
-        """Record an event that only this protocol has in this host's event log."""
-        self.log(event, details=details)
+    def trace(self, event: str, about: tuple[str, int] = ("", 0), **details: object) -> None:
+        """Record an event that only this protocol has in this host's event log; `about` is the origin and sequence of a message."""
+        self.log(event, *about, details)
 
     def log(self, event: str, origin: str = "", sequence: int = 0, details: dict[str, Any] | None = None) -> None:
         """Add a line to the event log."""

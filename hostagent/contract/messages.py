@@ -37,6 +37,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
 
 
+class Destination(NamedTuple):
+    """Whom a message of the application is for."""
+
+    group: int
+    """The number of a group, or `LISTED`."""
+    hosts: tuple[str, ...]
+    """The hosts, in the static order; with a group, its members as the origin knows them when it broadcasts."""
+
+
 class Rule(NamedTuple):
     """A condition on the value of a field, in addition to its type; a datagram that breaks the rule is refused for `reason`."""
 
@@ -62,7 +71,11 @@ MOST_RANGES: Final = 80
 SequenceNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 """The number of a message at its origin, or of a letter at its sender, from 1; 0 for none."""
 GroupNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
-"""The number of a group; 0 for all hosts."""
+"""The number of a group; `EVERYBODY` or `LISTED` for messages that are for no group of the scenario."""
+EVERYBODY: Final = 0
+"""The number of the group of all hosts."""
+LISTED: Final = (1 << 16) - 1
+"""In place of a group's number: the message is for hosts that were listed for this one message."""
 ClockSeconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """A host's clock in seconds since 1970: finite, however wrong the clock is."""
 Payload = Annotated[bytes, msgspec.Meta(max_length=LONGEST_PAYLOAD)]

@@ -19,9 +19,19 @@ import msgspec
 
 from hostagent.contract import wire
 from hostagent.contract.core import Core
-from hostagent.contract.environment import NS_PER_S, Clock
+from hostagent.contract.environment import NS_PER_S, Clock, Receiver
 from hostagent.runtime import counters
-from hostagent.runtime.control import AtDoor, BroadcastRequest, Hush, SetClock, StartOrder, Stop, decode_request
+from hostagent.runtime.control import (
+    AtDoor,
+    BroadcastRequest,
+    Hush,
+    JoinRequest,
+    LeaveRequest,
+    SetClock,
+    StartOrder,
+    Stop,
+    decode_request,
+)
 from hostagent.runtime.life import Life
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.packing import Packer
@@ -45,6 +55,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     addresses: dict[str, str]
     """Every host and its IPv4 address, in the static order."""
+    groups: dict[int, tuple[str, ...]] = {}
+    """The members of each group at the start of the run, by number."""
+    group_addresses: dict[int, str] = {}
+    """On a network that multicasts, the IPv4 address of each group, also of the group of all hosts; else empty."""
     events: str
     """The directory of the event logs."""
     private: str
@@ -77,7 +91,9 @@ class Agent:
         numbers = {name: number for number, name in enumerate(hosts, start=1)}
         self._host, self._number = host, numbers[host]
         self._codec = wire.Codec(core.number, core.messages, setting.run, numbers, receiver=host)
-        self._endpoints = {name: (address, setting.port) for name, address in setting.addresses.items()}
+        self._endpoints: dict[Receiver, tuple[str, int]] = {}
+        self._endpoints |= {name: (address, setting.port) for name, address in setting.addresses.items()}
+        self._endpoints |= {group: (address, setting.port) for group, address in setting.group_addresses.items()}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))
         self._packet = order.incarnation << 32
@@ -101,6 +117,8 @@ class Agent:
             incarnation=order.incarnation,
             clock=self._clock,
             codec=self._codec,
+            groups=setting.groups,
+            multicasts=bool(setting.group_addresses),
             crashes=order.crashes,
         )
         self._life.start(self._storage.values)
@@ -175,9 +193,13 @@ class Agent:
     def _stops_at(self, encoded: bytes) -> bool:
         """Serve a request, and say whether it was `Stop`."""
         match decode_request(encoded):
-            case BroadcastRequest(payload=payload):
+            case BroadcastRequest(payload=payload, to=to):
                 self._counters[counters.BROADCAST] += 1
-                self._life.broadcast(payload)
+                self._life.broadcast(payload, to)
+            case JoinRequest(group=group):
+                self._life.join(group)
+            case LeaveRequest(group=group):
+                self._life.leave(group)
             case Hush():
                 # Take the last sample now: from here on the silence is not the protocol's doing.
                 self._hushed = True

@@ -2,11 +2,27 @@
 
 import msgspec
 
+from hostagent.contract.messages import EVERYBODY
+
 
 class BroadcastRequest(msgspec.Struct, frozen=True, tag=True):
     """Broadcast a message from this host."""
 
     payload: bytes
+    to: int | tuple[str, ...] = EVERYBODY
+    """The number of a group, or the hosts that this message is for."""
+
+
+class JoinRequest(msgspec.Struct, frozen=True, tag=True):
+    """The application of this host wants to be in a group."""
+
+    group: int
+
+
+class LeaveRequest(msgspec.Struct, frozen=True, tag=True):
+    """The application of this host wants to leave a group."""
+
+    group: int
 
 
 class Hush(msgspec.Struct, frozen=True, tag=True):
@@ -53,7 +69,7 @@ class StartOrder(msgspec.Struct, frozen=True):
     """The crashes that have not happened yet. Each counts its events from this start."""
 
 
-Request = BroadcastRequest | Hush | Stop | SetClock | AtDoor
+Request = BroadcastRequest | JoinRequest | LeaveRequest | Hush | Stop | SetClock | AtDoor
 
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

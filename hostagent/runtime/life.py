@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Clock, Effects, Environment, decode_value, encode_value
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
 from hostagent.runtime.control import AtDoor, CrashWhen
@@ -41,11 +41,13 @@ class Life:
         incarnation: int,
         clock: Clock,
         codec: Codec,
+        groups: Mapping[int, tuple[str, ...]],
+        multicasts: bool,
         crashes: Iterable[CrashWhen] = (),
     ) -> None:
         assert incarnation > 0, incarnation
         random = Random(f"{seed}/{host}/{incarnation}")  # noqa: S311 - protocols need repeatable randomness, not secrets
-        self._env = Environment(host, hosts, random, clock, codec)
+        self._env = Environment(host, hosts, random, clock, codec, groups, multicasts=multicasts)
         self.effects: Effects = self._env.effects
         self.incarnation = incarnation
         self.core = core(self._env, parameters)
@@ -74,12 +76,35 @@ class Life:
             part.on_start(kept.get(space, {}))
         self._notice()
 
-    def broadcast(self, payload: bytes) -> None:
-        """Number a message of the application, durably, and hand it to the core."""
+    def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
+        """Number a message of the application for a group or for some hosts, durably, and hand it to the core.
+
+        The log says whom the message is for, unless it is for every host of the run.
+        """
         sequence = self._last_broadcast = self._last_broadcast + 1
         self.effects.stored[LAST_BROADCAST] = encode_value(sequence)
-        self._env.log("broadcast", self._env.host, sequence)
-        self.core.on_broadcast(sequence, payload)
+        destination = self._destination(to)
+        is_for_all = destination == (EVERYBODY, self._env.hosts)
+        details = None if is_for_all else {"group": destination.group, "to": destination.hosts}
+        self._env.log("broadcast", self._env.host, sequence, details)
+        self.core.on_multicast(destination, sequence, payload)
+        self._notice()
+
+    def _destination(self, to: int | tuple[str, ...]) -> Destination:
+        if isinstance(to, int):
+            return Destination(to, self._env.groups[to])
+        return Destination(LISTED, tuple(host for host in self._env.hosts if host in to))
+
+    def join(self, group: int) -> None:
+        """The application wants to be in a group."""
+        self._env.log("join", details={"group": group})
+        self.core.on_join(group)
+        self._notice()
+
+    def leave(self, group: int) -> None:
+        """The application wants to leave a group."""
+        self._env.log("leave", details={"group": group})
+        self.core.on_leave(group)
         self._notice()
 
     def receive(self, sender: str, messages: Sequence[Message], *, expensive: bool) -> bool:

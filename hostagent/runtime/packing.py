@@ -1,4 +1,4 @@
-"""Packing: messages to the same host share a datagram, since cost is counted in packets.
+"""Packing: messages to the same host or group share a datagram, since cost is counted in packets.
 
 Agents and simulated hosts pack in the same way; a core only sends messages and knows nothing of packing. `pack_ms` says how:
 
@@ -16,11 +16,12 @@ import heapq
 from collections.abc import Iterator
 from typing import Final
 
+from hostagent.contract.environment import Receiver
 from hostagent.contract.wire import ROOM_IN_PACK, Part
 
 NS_PER_MS: Final = 1_000_000
-Datagram = tuple[str, list[Part]]
-"""A host, and the messages that go there together."""
+Datagram = tuple[Receiver, list[Part]]
+"""A host or a group, and the messages that go there together."""
 
 
 class Packer:
@@ -30,22 +31,22 @@ class Packer:
         self._off = pack_ms is None
         self._wait_ns = round((pack_ms or 0.0) * NS_PER_MS)
         self._alone: list[Datagram] = []
-        self._waiting: dict[str, _Waiting] = {}
-        self._touched: dict[str, None] = {}
-        self._left_ns: dict[str, int] = {}
-        self._deadlines: list[tuple[int, str]] = []
+        self._waiting: dict[Receiver, _Waiting] = {}
+        self._touched: dict[Receiver, None] = {}
+        self._left_ns: dict[Receiver, int] = {}
+        self._deadlines: list[tuple[int, str, Receiver]] = []
 
     @property
     def due_ns(self) -> int | None:
         """When the next held message must leave; None if no message is held."""
         while self._deadlines:
-            due_ns, to = self._deadlines[0]
+            due_ns, _, to = self._deadlines[0]
             if to in self._waiting and self._waiting[to].held_until_ns == due_ns:
                 return due_ns
             heapq.heappop(self._deadlines)
         return None
 
-    def add(self, to: str, part: Part) -> None:
+    def add(self, to: Receiver, part: Part) -> None:
         """A core sends a message."""
         if self._off:
             self._alone.append((to, [part]))
@@ -79,7 +80,7 @@ class Packer:
     def _overdue(self, now_ns: int) -> Iterator[Datagram]:
         """The messages that were held for `pack_ms`."""
         while (due_ns := self.due_ns) is not None and due_ns <= now_ns:
-            _, to = heapq.heappop(self._deadlines)
+            _, _, to = heapq.heappop(self._deadlines)
             self._touched.pop(to, None)
             yield from self._leave(to, now_ns, self._waiting.pop(to).datagrams)
 
@@ -97,10 +98,11 @@ class Packer:
             until_ns = self._left_ns[to] + self._wait_ns
             if waiting.held_until_ns != until_ns:
                 waiting.held_until_ns = until_ns
-                heapq.heappush(self._deadlines, (until_ns, to))
+                # Names order the receivers at one instant; a number and a text could not be compared.
+                heapq.heappush(self._deadlines, (until_ns, repr(to), to))
         self._touched.clear()
 
-    def _leave(self, to: str, now_ns: int, datagrams: list[list[Part]]) -> Iterator[Datagram]:
+    def _leave(self, to: Receiver, now_ns: int, datagrams: list[list[Part]]) -> Iterator[Datagram]:
         assert self._left_ns.get(to, now_ns) <= now_ns, "the clock went back"
         for parts in datagrams:
             assert parts, to

@@ -50,14 +50,14 @@ class Stage(World):
         self.events, self.faults = [], []
         self.away, self.held = set(), []
         self.sent_by = Counter()
-        self.choose, self.groups = choose, groups
+        self.choose, self.group_count = choose, groups
         super().__init__(core, size)
         self.network = star(size)
 
     def log(self, host: str, event: Event) -> None:
         """Write an event down. The n-th broadcast of a host goes to group n modulo `groups`."""
         if event.event != "start":
-            details = {"group": event.sequence % self.groups} if event.event == "broadcast" else event.details
+            details = {"group": event.sequence % self.group_count} if event.event == "broadcast" else event.details
             self.events.append((host, event.at_ns, event.event, event.origin, event.sequence, details))
 
     def send(self, sender: str, to: str, part: Part) -> None:

@@ -4,7 +4,7 @@ Nothing happens by itself. A test broadcasts, loses, duplicates and hands over p
 Every message goes through the wire format, and every stored value through MessagePack, as on a real host.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from hostagent.runtime.life import Life
 
 class Packet(NamedTuple):
     sender: str
-    to: str
+    to: str | int
     message: Message
     purpose: Purpose
 
@@ -93,6 +93,8 @@ class Host:
             incarnation=self.incarnation,
             clock=self.clock,
             codec=self.world.codec,
+            groups=self.world.groups,
+            multicasts=self.world.multicasts,
             crashes=crashes,
         )
         self.life.start(self.storage)
@@ -128,9 +130,20 @@ class Host:
 class World:
     """Hosts h1, h2, ... that run one protocol."""
 
-    def __init__(self, core: type[Core], size: int, seed: int = 1, **parameters: object) -> None:
+    def __init__(
+        self,
+        core: type[Core],
+        size: int,
+        seed: int = 1,
+        groups: Mapping[int, tuple[str, ...]] | None = None,
+        *,
+        multicasts: bool = False,
+        **parameters: object,
+    ) -> None:
         self.core = core
         self.hosts = tuple(f"h{n}" for n in range(1, size + 1))
+        self.groups = {0: self.hosts, **(groups or {})}
+        self.multicasts = multicasts
         self.seed = seed
         self.parameters = msgspec.convert(parameters, core.Parameters)
         self.now_s = 0.0
@@ -144,11 +157,13 @@ class World:
     def __getitem__(self, host: str) -> Host:
         return self._hosts[host]
 
-    def send(self, sender: str, to: str, part: Part) -> None:
+    def send(self, sender: str, to: str | int, part: Part) -> None:
+        """A packet to a group counts as one that was sent, and is in flight to every other member."""
         datagram = self.codec.datagram(self.hosts.index(sender) + 1, len(self._sent), (part,), self.now_ns)
         packet = Packet(sender, to, *self.codec.decode(datagram).messages, part.purpose)
         self._sent.append(packet)
-        self._in_flight.append(packet)
+        receivers = (to,) if isinstance(to, str) else [member for member in self.groups[to] if member != sender]
+        self._in_flight += [packet._replace(to=receiver) for receiver in receivers]
 
     def log(self, host: str, event: Event) -> None:
         """A host has logged an event."""
@@ -176,9 +191,9 @@ class World:
         for host in self._hosts.values():
             host.carry_out()
 
-    def broadcast(self, host: str, payload: bytes = b"hello") -> None:
+    def broadcast(self, host: str, payload: bytes = b"hello", to: int | tuple[str, ...] = 0) -> None:
         self[host].broadcasts += 1
-        self[host].life.broadcast(payload)
+        self[host].life.broadcast(payload, to)
         self[host].carry_out()
 
     def lose(self, to: str | None = None, kind: type[Message] = Message) -> int:

@@ -1,0 +1,143 @@
+"""Destinations, multicast, marks and views, as a core asks for them."""
+
+import pytest
+
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
+from hostagent.parts.delivery import Copy
+from hostagent.protocols.basic import Basic
+from hostagent.runtime.control import CrashWhen
+from tests.hostagent.recording import Unpromising
+from tests.hostagent.world import World
+
+ALPHA = 1
+GROUPS = {ALPHA: ("h2", "h3")}
+
+
+class Grouped(Unpromising):
+    """Sends each message to its group, and marks all that happens to it; joins are granted at once."""
+
+    name = "grouped"
+    number = 221
+    knows_groups = knows_membership = True
+    messages = (Copy,)
+
+    def on_multicast(self, to, sequence, payload):
+        self.asked = to
+        if to.group != LISTED:
+            self.env.multicast(to.group, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
+
+    def on_message(self, sender, message, expensive):
+        about = message.origin, message.sequence
+        self.env.receive(*about)
+        self.env.deliver(*about, message.payload, ordinal=7)
+        self.env.take_back(*about)
+        self.env.deliver(*about, message.payload)
+        self.env.commit(*about)
+        self.env.trace("done", about, group=message.group)
+
+    def on_join(self, group):
+        self.env.install(group, {*self.env.groups[group], self.env.host}, view=2)
+
+    def on_leave(self, group):
+        self.env.install(group, set(self.env.groups[group]) - {self.env.host}, view=3)
+
+
+class Remembering(World):
+    """A world that keeps what hosts log."""
+
+    def __init__(self, *arguments, **options):
+        self.logged = []
+        super().__init__(*arguments, **options)
+
+    def log(self, host, event):
+        self.logged.append((host, event.event, event.origin, event.sequence, event.details))
+
+
+@pytest.fixture(params=[False, True], ids=["unicast", "multicast"])
+def world(request):
+    return Remembering(Grouped, 4, groups=GROUPS, multicasts=request.param)
+
+
+def test_a_message_to_a_group_reaches_its_members_and_nobody_else(world):
+    world.broadcast("h1", to=ALPHA)
+    assert len(world.sent) == (1 if world.multicasts else 2)
+    world.settle()
+    assert [len(world.delivered(host)) for host in world.hosts] == [0, 2, 2, 0]
+
+
+def test_a_member_does_not_send_to_itself(world):
+    world.broadcast("h2", to=ALPHA)
+    assert [packet.to for packet in world.in_flight] == ["h3"]
+
+
+def test_nothing_is_sent_to_a_group_without_others():
+    for multicasts in (False, True):
+        world = World(Grouped, 4, groups={ALPHA: ("h2",)}, multicasts=multicasts)
+        world.broadcast("h2", to=ALPHA)
+        assert not world.sent
+
+
+def test_the_origin_logs_whom_a_message_is_for_unless_it_is_for_everybody(world):
+    world.broadcast("h1")
+    world.broadcast("h1", to=ALPHA)
+    world.broadcast("h1", to=("h4", "h1"))
+    assert [details for _, event, *_, details in world.logged if event == "broadcast"] == [
+        {},
+        {"group": ALPHA, "to": ["h2", "h3"]},
+        {"group": LISTED, "to": ["h1", "h4"]},
+    ]
+    assert world["h1"].core.asked == Destination(LISTED, ("h1", "h4"))
+
+
+def test_every_mark_is_logged_in_order_and_names_its_message(world):
+    world.broadcast("h1", to=ALPHA)
+    world.settle()
+    assert [entry for entry in world.logged if entry[0] == "h3"] == [
+        ("h3", "start", "", 0, {"incarnation": 1}),
+        ("h3", "receive", "h1", 1, {}),
+        ("h3", "deliver", "h1", 1, {"ordinal": 7}),
+        ("h3", "take-back", "h1", 1, {}),
+        ("h3", "deliver", "h1", 1, {}),
+        ("h3", "commit", "h1", 1, {}),
+        ("h3", "done", "h1", 1, {"group": ALPHA}),
+    ]
+
+
+@pytest.mark.parametrize("event", ["receive", "take-back", "commit", "done"])
+def test_a_crash_can_wait_for_any_mark_and_for_a_trace_about_a_message(event):
+    world = World(Grouped, 2)
+    world["h2"].start((CrashWhen(event, "h1", sequence=2),))
+    for expected in (False, True):
+        world.broadcast("h1")
+        world.settle()
+        assert world["h2"].life.is_over is expected
+
+
+def test_views_are_logged_and_decide_whom_later_messages_are_for(world):
+    world["h1"].life.join(ALPHA)
+    world["h2"].life.leave(ALPHA)
+    for host in ("h1", "h2"):
+        world.broadcast(host, to=ALPHA)
+    views = {host: details for host, event, *_, details in world.logged if event == "view"}
+    assert views == {
+        "h1": {"group": ALPHA, "view": 2, "members": ["h1", "h2", "h3"]},
+        "h2": {"group": ALPHA, "view": 3, "members": ["h3"]},
+    }
+    told = [(host, details["to"]) for host, event, *_, details in world.logged if event == "broadcast"]
+    assert told == [("h1", ["h1", "h2", "h3"]), ("h2", ["h3"])]
+    assert [event for _, event, *_ in world.logged if event in {"join", "leave"}] == ["join", "leave"]
+
+
+def test_everybody_is_a_group_whose_view_can_change_too(world):
+    world["h4"].life.leave(EVERYBODY)
+    world.broadcast("h4")
+    assert world.logged[-1] == ("h4", "broadcast", "h4", 1, {"group": EVERYBODY, "to": ["h1", "h2", "h3"]})
+
+
+def test_a_protocol_without_groups_is_not_handed_any():
+    world = World(Basic, 3, groups={ALPHA: ("h1", "h2")})
+    with pytest.raises(AssertionError, match="basic knows no groups"):
+        world.broadcast("h1", to=ALPHA)
+    for ask in (world["h1"].life.join, world["h1"].life.leave):
+        with pytest.raises(LookupError, match="basic knows no membership"):
+            ask(ALPHA)
