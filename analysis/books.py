@@ -2,6 +2,7 @@
 
     what an agent says it sent   =  what was seen leaving it  +  what the kernel dropped before that  -  what links duplicated
     what was seen going into it  =  what it received  +  refused  +  at most what was lost to a full buffer or to nobody listening
+                                    (of an agent that was killed, one datagram more: it may not have been counted yet, in both lines above)
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
     what vanished at a node      =  what was dropped on its way out of that node or into it, or what a fault explains (analysis.excuses)
     what left a switch           <= what reached it  +  what its links duplicated
@@ -219,6 +220,8 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
     """Compare the counters of each host with the captures of its access link."""
     dropped, duplicated = _dropped_out_of(run), _duplicated_out_of(run)
     failed = {fault.target for fault in run.faults if fault.fault in {"link-down", "switch-stop"}}
+    # An agent counts a datagram after it has sent or handled it. One that is killed in between leaves one uncounted.
+    killed = Counter(fault.target for fault in run.faults if fault.fault == "crash")
     for host in run.network.hosts:
         counters = run.counters.get(host)
         if counters is None:
@@ -228,11 +231,11 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
         missing = sent + duplicated[host] - leaving[host]
         switch = run.network.access_switch(host)
         excused = not failed.isdisjoint({switch, run.network.link(host, switch).name})
-        if missing < 0 or (missing > dropped[host] and not excused):
+        if missing < -killed[host] or (missing > dropped[host] and not excused):
             yield f"{host} says it sent {sent} datagrams, {leaving[host]} were seen leaving it and {dropped[host]} were dropped before that"
         received, refused, undelivered = counters.get("received", 0), _refused(counters), _undelivered(counters)
         # The kernel counts what it could not deliver for the whole host, so packets of other programs may be among it.
-        if not 0 <= arriving[host] - received - refused <= undelivered:
+        if not 0 <= arriving[host] - received - refused <= undelivered + killed[host]:
             yield (
                 f"{arriving[host]} datagrams were seen on their way into {host}, which says {received} were received, "
                 f"{refused} refused and {undelivered} lost to a full buffer or to nobody listening"

@@ -334,16 +334,22 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         errors.print(f"castbed: {error.filename or 'a file'}: {error.strerror}", soft_wrap=True)
         return UNKNOWN
-    except Exception:  # noqa: BLE001 - Python would end with status 1, which means that a promise was violated
-        errors.print_exception()
-        errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
-        return UNKNOWN
-    except KeyboardInterrupt:
-        errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
-        return INTERRUPTED
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - Python would end with status 1: a promise was violated
+        return _failed(error)
     finally:
         settle()
     return status
+
+
+def _failed(error: BaseException) -> int:
+    """The user has interrupted the command, or it has a bug."""
+    # Code that was interrupted half-way, such as the release of a lock, may fail for that reason alone.
+    if KeyboardInterrupt in {type(error), type(error.__context__)}:
+        errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
+        return INTERRUPTED
+    errors.print_exception()
+    errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
+    return UNKNOWN
 
 
 def _interrupt() -> NoReturn:

@@ -68,6 +68,15 @@ def test_more_seen_than_sent_is_a_difference_whatever_was_dropped(run):
     assert sentence.startswith("h1 says it sent 0")
 
 
+def test_an_agent_that_is_killed_may_leave_one_datagram_uncounted_each_way(run):
+    killed = tuple(FaultRecord(fault="crash", target=host, asked_ns=0, applied_ns=0) for host in ("h1", "h2"))
+    uncounted = run.counters | {"h1": {"sent": 0}, "h2": {"received": 0}}
+    assert len(differences(run, counters=uncounted)) == 2
+    assert differences(run, counters=uncounted, faults=killed) == ()
+    two = [cost("h1", "s1", 2), cost("s1", "h2", 2)]
+    assert len(differences(run, two, counters=uncounted, faults=killed)) == 2
+
+
 def test_what_goes_into_a_host_is_received_refused_or_overflowed(run):
     costs = [cost("h1", "s1", 4), cost("s1", "h2", 4), cost("s1", "h2", 1, "foreign")]
     run.counters["h1"]["sent"] = 4

@@ -26,7 +26,7 @@ class Grouped(Unpromising):
         if to.group != LISTED:
             self.env.multicast(to.group, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
 
-    def on_message(self, sender, message, expensive):
+    def on_message(self, sender, message, expensive):  # noqa: ARG002 - a core has it so
         about = message.origin, message.sequence
         self.env.receive(*about)
         self.env.deliver(*about, message.payload, ordinal=7)

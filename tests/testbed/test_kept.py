@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runfiles.reading import load
+from testbed.__main__ import main
 from testbed.errors import CannotRun
 from testbed.running import simulated, sweep
 from testbed.running.tasks import unfinished_removed
@@ -74,3 +75,19 @@ def test_of_several_runs_the_finished_ones_stay(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         killed()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_ctrl_c_makes_fail_is_an_interruption_and_no_bug(monkeypatch, capsys, fails):
+    """A lock of Python's own, interrupted while it waits, fails with "release unlocked lock"."""
+
+    def interrupted(_):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            if fails:
+                raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr("testbed.commands.look.list_all", interrupted)
+    assert main(["list"]) == 130
+    assert capsys.readouterr().err == "castbed: interrupted; nothing is left running\n"
