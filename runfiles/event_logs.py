@@ -10,11 +10,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hostagent.contract.events import committed
-from hostagent.contract.messages import GroupNumber
+from hostagent.contract.messages import GroupNumber, SequenceNumber
 from runfiles.decoding import checked
 from runfiles.format import Count, Event
 
-KEPT: Final = frozenset({"broadcast", "deliver", "sample", "parent", "suspect", "trust", "start"})
+KEPT: Final = frozenset(
+    {
+        *("broadcast", "receive", "deliver", "commit", "take-back", "view"),
+        *("sample", "parent", "suspect", "trust", "start"),
+    }
+)
 """The events that a history is made of."""
 
 
@@ -47,6 +52,14 @@ def read_log(host: str, path: Path) -> EventLog:
 
 class _Details(msgspec.Struct):
     group: GroupNumber = 0
+    to: tuple[str, ...] = ()
+    ordinal: SequenceNumber = 0
+
+
+class _ViewDetails(msgspec.Struct):
+    group: GroupNumber
+    view: Count
+    members: tuple[str, ...]
 
 
 class _SampleDetails(msgspec.Struct):
@@ -64,6 +77,7 @@ class _SuspicionDetails(msgspec.Struct):
 
 
 _DETAILS: Final[dict[str, type[Any]]] = {
+    "view": _ViewDetails,
     "sample": _SampleDetails,
     "parent": _ParentDetails,
     "suspect": _SuspicionDetails,

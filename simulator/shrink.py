@@ -5,16 +5,15 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.judging.judge import Judgement
-from hostagent.contract.promises import Guarantee
 from simulator.cases import Case, run
 
 # Simulations to try before shrinking ends.
 MOST_TRIES = 400
 
 
-def broken(judgement: Judgement) -> frozenset[Guarantee]:
+def broken(judgement: Judgement) -> frozenset[str]:
     """The promises that a run broke."""
-    return frozenset(guarantee for guarantee, finding in judgement.findings.items() if finding.verdict == "violated")
+    return frozenset(promise for promise, finding in judgement.findings.items() if finding.verdict == "violated")
 
 
 def shrink(case: Case) -> Case:

@@ -13,7 +13,6 @@ from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
-from hostagent.contract.promises import Guarantee
 from runfiles.format import write
 from runfiles.reading import RunInput
 from runfiles.versions import decode_file
@@ -81,9 +80,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...]
     verdict: Verdict
     verdict_reasons: tuple[str, ...]
-    not_tested: tuple[Guarantee, ...] = ()
+    not_tested: tuple[str, ...] = ()
     """Promises that this run did not test; the verdict is about the others."""
-    checks: dict[Guarantee, Finding]
+    checks: dict[str, Finding]
     books: Books
     captures: tuple[CaptureReport, ...]
     link_costs: tuple[LinkCost, ...]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId, ParentChange, Sample
-from hostagent.contract.promises import Guarantee
 
 
 class Verdict(enum.StrEnum):
@@ -107,7 +106,7 @@ class Clock:
         return f"{(at_ns - self._start_ns) / 1e9:.3f} s"
 
 
-def conclude(findings: Mapping[Guarantee, Finding], doubts: Sequence[str]) -> tuple[Verdict, tuple[str, ...]]:
+def conclude(findings: Mapping[str, Finding], doubts: Sequence[str]) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict on a run, and the reasons for it.
 
     Violated if any promise is violated; else unknown if any is unknown, or if there are doubts about what was measured; else *holds* if at

@@ -4,20 +4,26 @@ A history is made from event logs and fault records, wherever they come from: Sp
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+MARKS: Final = ("receive", "deliver", "commit", "take-back")
+"""The events that say what became of a message at a host."""
 MessageId = tuple[str, int]
 """The origin of a message and its sequence number there."""
 
 
 class BroadcastEvent(NamedTuple):
-    """Host `origin` broadcast its message `sequence` to `group`. `position` is the line of its log."""
+    """Host `origin` broadcast its message `sequence` to `group`. `position` is the line of its log.
+
+    `to` are the hosts that the message is for, as the origin logged them; empty for all hosts of the run.
+    """
 
     at_ns: int
     origin: str
     sequence: int
     group: int = 0
     position: int = 0
+    to: tuple[str, ...] = ()
 
     @property
     def message(self) -> MessageId:
@@ -31,7 +37,10 @@ class BroadcastEvent(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Host `host` delivered message `sequence` of `origin`. `position` is the line of its log."""
+    """Host `host` delivered message `sequence` of `origin`; or it received, committed or took back the message.
+
+    `position` is the line of its log. `ordinal` is the number of the message in the order of its group, 0 without such numbers.
+    """
 
     at_ns: int
     host: str
@@ -39,6 +48,7 @@ class Delivery(NamedTuple):
     sequence: int
     group: int = 0
     position: int = 0
+    ordinal: int = 0
 
     @property
     def message(self) -> MessageId:
@@ -58,6 +68,17 @@ class Sample(NamedTuple):
     host: str
     sent: int
     items: int
+
+
+class View(NamedTuple):
+    """Host `host` installed the members of a group. Hosts that install the same view give it the same number."""
+
+    at_ns: int
+    host: str
+    group: int
+    view: int
+    members: tuple[str, ...]
+    position: int = 0
 
 
 class ParentChange(NamedTuple):
@@ -104,6 +125,10 @@ class History(NamedTuple):
     parents: tuple[ParentChange, ...] = ()
     suspicions: tuple[Suspicion, ...] = ()
     set_back: frozenset[str] = frozenset()
+    receipts: tuple[Delivery, ...] = ()
+    commits: tuple[Delivery, ...] = ()
+    taken_back: tuple[Delivery, ...] = ()
+    views: tuple[View, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -114,6 +139,11 @@ class History(NamedTuple):
     def sources(self) -> frozenset[str]:
         """The hosts that broadcast."""
         return frozenset(broadcast.origin for broadcast in self.broadcasts)
+
+    @property
+    def destinations(self) -> dict[MessageId, tuple[str, ...]]:
+        """The hosts that each message is for, as its origin logged them at its first broadcast."""
+        return {broadcast.message: broadcast.to or self.hosts for broadcast in reversed(self.broadcasts)}
 
     @property
     def broadcast_at(self) -> dict[MessageId, int]:
@@ -140,13 +170,22 @@ LoggedEvent = tuple[str, int, int, str, str, int, dict[str, Any]]
 
 def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, damage: Iterable[str]) -> History:
     """A history from events, those of each host in the order of its log."""
-    broadcasts, deliveries, samples, parents, suspicions = [], [], [], _Parents(), _Suspicions()
+    broadcasts, samples, views, parents, suspicions = [], [], [], _Parents(), _Suspicions()
+    marks: dict[str, list[Delivery]] = {mark: [] for mark in MARKS}
+    # A group has the same members many times.
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
     ordered, set_back = in_order(events)
     for host, position, at_ns, event, origin, sequence, details in ordered:
         if event == "broadcast":
-            broadcasts.append(BroadcastEvent(at_ns, origin, sequence, details.get("group", 0), position))
-        elif event == "deliver":
-            deliveries.append(Delivery(at_ns, host, origin, sequence, details.get("group", 0), position))
+            to = tuple(details.get("to", ()))
+            broadcasts.append(
+                BroadcastEvent(at_ns, origin, sequence, details.get("group", 0), position, known.setdefault(to, to))
+            )
+        elif event in marks:
+            ordinal = details.get("ordinal", 0)
+            marks[event].append(Delivery(at_ns, host, origin, sequence, details.get("group", 0), position, ordinal))
+        elif event == "view":
+            views.append(View(at_ns, host, details["group"], details["view"], tuple(details["members"]), position))
         elif event == "sample":
             samples.append(Sample(at_ns, host, details["sent"], details["items"]))
         elif event == "parent":
@@ -156,12 +195,18 @@ def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, d
         elif event == "start":
             parents.forget(at_ns, host, position)
             suspicions.forget(at_ns, host)
-    logged = tuple(broadcasts), tuple(deliveries), ended_ns, tuple(samples)
+    logged = tuple(broadcasts), tuple(marks["deliver"]), ended_ns, tuple(samples)
     wrong_times = (
         f"the clock of {host} was set back during the run, so its times cannot be trusted" for host in hosts if host in set_back
     )
     missing = (*damage, *_numbered_twice(broadcasts), *wrong_times)
-    return History(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes), set_back)
+    return History(
+        *(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes), set_back),
+        receipts=tuple(marks["receive"]),
+        commits=tuple(marks["commit"]),
+        taken_back=tuple(marks["take-back"]),
+        views=tuple(views),
+    )
 
 
 def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:

@@ -57,15 +57,17 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a run, the finding for each promise, the reasons that decided it, and the promises that nothing tested."""
 
     verdict: Verdict
-    findings: dict[Guarantee, Finding]
+    findings: dict[str, Finding]
     reasons: tuple[str, ...] = ()
-    not_tested: tuple[Guarantee, ...] = ()
+    not_tested: tuple[str, ...] = ()
     relative_reliability: float | None = None
 
 
 def judge(history: History, promise: Promise, connectivity: Connectivity, doubts: Iterable[str] = ()) -> Judgement:
     """Judge a run by what its protocol promises, and by nothing else. `doubts` are other reasons not to trust the run."""
-    findings = {guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees}
+    findings: dict[str, Finding] = {
+        guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees
+    }
     verdict, reasons = conclude(findings, (*history.damage, *doubts))
     return Judgement(
         verdict=verdict,

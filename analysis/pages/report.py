@@ -54,7 +54,6 @@ from analysis.pages.view import (
     VerdictMark,
     VerdictRow,
 )
-from hostagent.contract.promises import Guarantee
 from runfiles.errors import ResultsError
 from runfiles.format import write_whole
 from topologies.network import Link, Network
@@ -285,21 +284,21 @@ def _verdicts(page: Page) -> Iterator[VerdictRow]:
     """For each group, the verdict on the runs, and beneath it a row for each promise."""
     for group, found in zip(page.groups, page.comparison.groups, strict=True):
         yield VerdictRow(group.name, "whole run", _marks(found.verdicts), "", _reasons(group, None))
-        for guarantee in dict.fromkeys(guarantee for summary in group.summaries for guarantee in summary.checks):
-            checks = [summary.checks[guarantee] for summary in group.summaries if guarantee in summary.checks]
+        for promise in dict.fromkeys(promise for summary in group.summaries for promise in summary.checks):
+            checks = [summary.checks[promise] for summary in group.summaries if promise in summary.checks]
             marks = _marks(Counter(str(check.verdict) for check in checks))
             cases = [check.cases for check in checks if check.cases is not None]
-            yield VerdictRow("", guarantee.value, marks, f"{sum(cases):,}" if cases else "-", _reasons(group, guarantee))
+            yield VerdictRow("", str(promise), marks, f"{sum(cases):,}" if cases else "-", _reasons(group, promise))
 
 
-def _reasons(group: Group, guarantee: Guarantee | None) -> tuple[str, ...]:
+def _reasons(group: Group, promise: str | None) -> tuple[str, ...]:
     """The reasons for the verdict on a promise and the seeds of their runs; without a promise, the other reasons of the runs."""
     seeds: dict[str, list[str]] = {}
     for run in group.runs:
         checks = run.summary.checks
         of_promises = {check.reason for check in checks.values()}
         of_run = [reason for reason in run.summary.verdict_reasons if reason not in of_promises]
-        for reason in of_run if guarantee is None else [checks[guarantee].reason] if guarantee in checks else []:
+        for reason in of_run if promise is None else [checks[promise].reason] if promise in checks else []:
             seeds.setdefault(reason, []).append(str(run.summary.seed))
     lines = [
         f"{reason} (seed {', '.join(some)})" if len(some) < len(group.runs) else reason

@@ -40,10 +40,10 @@ def judgement_table(judgement: Judgement, books: str = "") -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("cases", justify="right", no_wrap=True)
     table.add_column("because")
-    for guarantee, finding in judgement.findings.items():
+    for promise, finding in judgement.findings.items():
         # Findings of older versions have no number of cases.
         cases = "-" if finding.cases is None else str(finding.cases)
-        table.add_row(guarantee.value, _styled(finding.verdict), cases, finding.reason)
+        table.add_row(str(promise), _styled(finding.verdict), cases, finding.reason)
     told = {finding.reason for finding in judgement.findings.values()}
     for reason in judgement.reasons:
         if reason not in told:

@@ -32,6 +32,81 @@ class Guarantee(enum.StrEnum):
     FAILURE_DETECTION = "failure detection"
 
 
+class Scope(enum.StrEnum):
+    """Which messages an order is about, the weakest first."""
+
+    SINGLE_SOURCE = "single-source"
+    """Messages of one host to one group."""
+    CAUSAL = "causal"
+    """A message and all that may have caused it, across groups."""
+    MULTIPLE_SOURCE = "multiple-source"
+    """All messages to one group."""
+    MULTIPLE_GROUP = "multiple-group"
+    """All messages to all groups."""
+
+
+class Strength(enum.StrEnum):
+    """At which hosts an order holds. The third and the fourth paper number the strengths differently, so they have names here."""
+
+    OPERATIONAL = "operational"
+    """At hosts that are up: what a host delivered before it failed may differ."""
+    ROLLBACK = "rollback"
+    """At hosts that are up, and a host that recovers takes back what it delivered in the wrong place, and delivers it again."""
+    STRICT = "strict"
+    """At all hosts, also those that fail; nothing is delivered twice."""
+
+
+class Step(enum.StrEnum):
+    """Which mark of a message at a host an order is about; the values are events of the log."""
+
+    DELIVERY = "deliver"
+    COMMIT = "commit"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A promise that hosts deliver or commit messages in one order."""
+
+    scope: Scope
+    strength: Strength
+    of: Step = Step.DELIVERY
+
+    def __str__(self) -> str:
+        """The name of the promise, such as `multiple-group order (strict, of commit)`."""
+        return f"{self.scope} order ({self.strength}{', of commit' if self.of is Step.COMMIT else ''})"
+
+
+class Timing(enum.StrEnum):
+    """The time-bounded properties of the third paper, section 6.2; `analysis/judging/properties/` says what each one is."""
+
+    P1 = "P1"
+    P2 = "P2"
+    P3 = "P3"
+    P4 = "P4"
+    Q1 = "Q1"
+    Q2 = "Q2"
+    Q3 = "Q3"
+
+
+class TimeBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise that messages are delivered in time, on a network and with hosts that are as fast as the protocol assumes."""
+
+    timing: Timing
+    bound_ms: Amount
+    """Delta for P1 to P4, rho for Q1 to Q3."""
+    process_ms: Amount
+    """phi_P: the longest time that a host takes to handle an event."""
+    network_ms: Amount
+    """phi_N: the longest time that a datagram is under way between two hosts that can reach each other."""
+    silence_ms: Amount = 0.0
+    """delta: the longest time between two messages, null messages included."""
+    others: Items = 0
+    """For P3: how many other members must be up and reachable."""
+
+    def __str__(self) -> str:
+        """The name of the promise."""
+        return f"{self.timing} within {self.bound_ms:g} ms"
+
+
 class Carrier(enum.StrEnum):
     """Who passes a message on, and so which ways a message can take."""
 
@@ -45,6 +120,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """What a protocol with given parameters promises among a number of hosts."""
 
     guarantees: tuple[Guarantee, ...]
+    orders: tuple[Order, ...] = ()
+    time_bounds: tuple[TimeBound, ...] = ()
     carrier: Carrier = Carrier.ORIGIN
     patience_ms: Amount
     """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
