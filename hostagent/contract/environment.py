@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hostagent.contract.events import Event
-from hostagent.contract.messages import EVERYBODY, Message, Purpose
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message, Purpose
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
 
@@ -141,6 +141,15 @@ class Environment:
         encoded = self._encoded(message, purpose)
         receivers: list[Receiver] = [group] if self._multicasts and others else [*others]
         self.effects.sends += [(receiver, encoded) for receiver in receivers]
+
+    def multicast_to(self, to: Destination, message: Message, purpose: Purpose) -> None:
+        """Send a message of the application to its destinations: as `multicast` to a group, or to each of the hosts that were listed."""
+        if to.group != LISTED:
+            self.multicast(to.group, message, purpose)
+            return
+        for host in to.hosts:
+            if host != self.host:
+                self.send(host, message, purpose)
 
     def _encoded(self, message: Message, purpose: Purpose) -> Encoded:
         last = self._last

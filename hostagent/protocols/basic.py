@@ -1,4 +1,4 @@
-"""The simple solution: a separately addressed copy to every host, repeated until it is acknowledged.
+"""The simple solution: a separately addressed copy to every destination, repeated until it is acknowledged.
 
 Source: the first paper (Garcia-Molina, Kogan, Lynch), section 1. It is the baseline that the cluster tree is measured against.
 
@@ -7,11 +7,11 @@ Model. Hosts exchange datagrams that may be lost, duplicated and reordered; host
 Guarantees. No creation, no duplication, and validity as long as the source can reach the hosts: the source alone is responsible, so a
 source that is cut off after a partial broadcast leaves the others without the message until it is back (section 1).
 
-Messages. `Copy` to each host (data at first, repair when repeated) and `Ack` in return (control): 2 (n - 1) datagrams per message when
-nothing is lost.
+Messages. `Copy` to each destination (data at first, repair when repeated) and `Ack` in return (control): 2 (n - 1) datagrams per message
+to n hosts when nothing is lost. On a network that multicasts, the first copy to a group is one datagram for all; repairs go to one host.
 
 State that survives a restart: every message not yet acknowledged by all, and what was delivered. Who acknowledged is not stored: a source
-that restarts asks all hosts again, and hosts that have the message only acknowledge it again.
+that restarts asks all destinations again, and hosts that have the message only acknowledge it again.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from typing import Any
 
 from hostagent.contract.core import Core, Milliseconds, Parameters
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
 
@@ -45,6 +45,7 @@ class Basic(Core):
     summary = "a copy to every host, repeated by the source until acknowledged"
     assumes = "the source comes back: no other host repeats its messages"
     beyond = frozenset({"restart-lost"})
+    knows_groups = True
     messages = (Copy, Ack)
     Parameters = BasicParameters
     parameters: BasicParameters
@@ -53,7 +54,7 @@ class Basic(Core):
         super().__init__(env, parameters)
         self.delivery = self.add("delivery", DeliverOnce)
         self.unacknowledged: dict[int, dict[str, None]] = {}
-        self.payloads: dict[int, bytes] = {}
+        self.copies: dict[int, Copy] = {}
         self.wait_ms: dict[int, float] = {}
 
     @classmethod
@@ -70,15 +71,21 @@ class Basic(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore every message that was not acknowledged by all, and go on sending it."""
-        for key, payload in stored.items():
-            if key.startswith("message/"):
-                self._send_until_acknowledged(int(key.removeprefix("message/")), payload, Purpose.REPAIR)
+        for key, (group, hosts, payload) in stored.items():
+            sequence = int(key.removeprefix("message/"))
+            self._keep(sequence, Destination(group, hosts), payload)
+            self._repeat(sequence)
+            self._wait(sequence)
 
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Deliver here, then start sending to everybody else."""
-        self.delivery.deliver(self.env.host, sequence, payload)
-        self.env.store(f"message/{sequence}", payload)
-        self._send_until_acknowledged(sequence, payload, Purpose.DATA)
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Deliver here if the message is for this host too, then start sending to the other destinations."""
+        if self.env.host in to.hosts:
+            self.delivery.deliver(self.env.host, sequence, payload)
+        self.env.store(f"message/{sequence}", (*to, payload))
+        self._keep(sequence, to, payload)
+        self.env.multicast_to(to, self.copies[sequence], Purpose.DATA)
+        self._wait(sequence)
+        self._forget_if_acknowledged(sequence)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """A copy is delivered if new and acknowledged always; an acknowledgement ends the repetition."""
@@ -96,22 +103,18 @@ class Basic(Core):
         waiting = self.unacknowledged[sequence]
         first = next(iter(waiting))
         waiting[first] = waiting.pop(first)
-        self._send_copies(sequence, Purpose.REPAIR)
+        self._repeat(sequence)
         self.wait_ms[sequence] = min(2 * self.wait_ms[sequence], self.parameters.longest_retry_ms)
         self._wait(sequence)
 
-    def _send_until_acknowledged(self, sequence: int, payload: bytes, purpose: Purpose) -> None:
-        self.payloads[sequence] = payload
-        self.unacknowledged[sequence] = dict.fromkeys(self.env.peers)
+    def _keep(self, sequence: int, to: Destination, payload: bytes) -> None:
+        self.copies[sequence] = Copy(to.group, self.env.host, sequence, payload)
+        self.unacknowledged[sequence] = {host: None for host in to.hosts if host != self.env.host}
         self.wait_ms[sequence] = self.parameters.retry_ms
-        self._send_copies(sequence, purpose)
-        self._wait(sequence)
-        self._forget_if_acknowledged(sequence)
 
-    def _send_copies(self, sequence: int, purpose: Purpose) -> None:
-        copy = Copy(0, self.env.host, sequence, self.payloads[sequence])
-        for peer in self.unacknowledged[sequence]:
-            self.env.send(peer, copy, purpose)
+    def _repeat(self, sequence: int) -> None:
+        for host in self.unacknowledged[sequence]:
+            self.env.send(host, self.copies[sequence], Purpose.REPAIR)
 
     def _wait(self, sequence: int) -> None:
         # Up to a tenth more, so that messages that were broadcast together are not always repeated together.
@@ -126,4 +129,4 @@ class Basic(Core):
         if not self.unacknowledged[sequence]:
             self.env.cancel_timer(str(sequence))
             self.env.store(f"message/{sequence}", None)
-            del self.unacknowledged[sequence], self.payloads[sequence], self.wait_ms[sequence]
+            del self.unacknowledged[sequence], self.copies[sequence], self.wait_ms[sequence]

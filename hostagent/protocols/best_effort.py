@@ -17,7 +17,7 @@ from typing import Literal
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import Copy, DeliverOnce
 from hostagent.parts.links import Letter, LinkParameters, Links
@@ -38,6 +38,7 @@ class BestEffort(Core):
     summary = "the sender sends to every host over perfect links, or with links=none one bare datagram"
     assumes = "the sender does not die half-way; with links=none, nothing is lost"
     beyond = frozenset({"restart-lost"})
+    knows_groups = True
     messages = (Copy, *Links.messages)
     Parameters = BestEffortParameters
     parameters: BestEffortParameters
@@ -56,15 +57,15 @@ class BestEffort(Core):
         guarantees = (*safe, Guarantee.VALIDITY, Guarantee.BOUNDED_MEMORY)
         return Promise(guarantees=guarantees, patience_ms=parameters.patience_ms(), retained=3 * hosts)
 
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Deliver here, then send to every other host."""
-        self.delivery.deliver(self.env.host, sequence, payload)
-        if self.parameters.links == "perfect":
-            self.links.send(self.env.host, sequence, payload)
-            return
-        copy = Copy(0, self.env.host, sequence, payload)
-        for peer in self.env.peers:
-            self.env.send(peer, copy, Purpose.DATA)
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Deliver here if the message is for this host too, then send to the other destinations."""
+        if self.env.host in to.hosts:
+            self.delivery.deliver(self.env.host, sequence, payload)
+        others = tuple(host for host in to.hosts if host != self.env.host)
+        if self.parameters.links == "none":
+            self.env.multicast_to(to, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
+        elif others:
+            self.links.send(self.env.host, sequence, payload, to=() if others == self.env.peers else others)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """A bare copy is delivered if it is new; all other messages go to the links."""

@@ -21,7 +21,7 @@ def world() -> World:
 
 def nothing_is_kept(world: World) -> bool:
     cores = [world[host].core for host in world.hosts]
-    memory = any(core.unacknowledged or core.payloads or core.wait_ms for core in cores)
+    memory = any(core.unacknowledged or core.copies or core.wait_ms for core in cores)
     stored = any(key.startswith("message/") for host in world.hosts for key in world[host].stored)
     return not memory and not stored and not world.timers()
 

@@ -5,6 +5,7 @@ import pytest
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Basic
+from hostagent.protocols.best_effort import BestEffort
 from hostagent.runtime.control import CrashWhen
 from tests.hostagent.recording import Unpromising
 from tests.hostagent.world import World
@@ -134,10 +135,49 @@ def test_everybody_is_a_group_whose_view_can_change_too(world):
     assert world.logged[-1] == ("h4", "broadcast", "h4", 1, {"group": EVERYBODY, "to": ["h1", "h2", "h3"]})
 
 
+class Groupless(Unpromising):
+    """Knows neither groups nor membership."""
+
+    name = "groupless"
+    number = 222
+    messages = ()
+
+
 def test_a_protocol_without_groups_is_not_handed_any():
-    world = World(Basic, 3, groups={ALPHA: ("h1", "h2")})
-    with pytest.raises(AssertionError, match="basic knows no groups"):
-        world.broadcast("h1", to=ALPHA)
-    for ask in (world["h1"].life.join, world["h1"].life.leave):
-        with pytest.raises(LookupError, match="basic knows no membership"):
+    life = World(Groupless, 3, groups={ALPHA: ("h1", "h2")})["h1"].life
+    with pytest.raises(AssertionError, match="groupless knows no groups"):
+        life.broadcast(b"", ALPHA)
+    for ask in (life.join, life.leave):
+        with pytest.raises(LookupError, match="groupless knows no membership"):
             ask(ALPHA)
+
+
+@pytest.mark.parametrize("multicasts", [False, True], ids=["unicast", "multicast"])
+@pytest.mark.parametrize(("core", "parameters"), [(Basic, {}), (BestEffort, {}), (BestEffort, {"links": "none"})])
+def test_messages_to_groups_and_lists_reach_their_destinations_once_and_nobody_else(core, parameters, multicasts):
+    world = World(core, 4, groups=GROUPS, multicasts=multicasts, **parameters)
+    world.broadcast("h1", to=ALPHA)
+    world.broadcast("h2", to=ALPHA)
+    world.broadcast("h3", to=("h3", "h4"))
+    world.broadcast("h4")
+    world.settle()
+    assert {host: sorted(world.delivered(host)) for host in world.hosts} == {
+        "h1": [("h4", 1)],
+        "h2": [("h1", 1), ("h2", 1), ("h4", 1)],
+        "h3": [("h1", 1), ("h2", 1), ("h3", 1), ("h4", 1)],
+        "h4": [("h3", 1), ("h4", 1)],
+    }
+    assert not world.timers()
+
+
+def test_on_multicast_basic_sends_one_datagram_and_repeats_to_those_who_lack_it():
+    world = World(Basic, 4, groups={ALPHA: ("h1", "h2", "h3")}, multicasts=True)
+    world.broadcast("h1", to=ALPHA)
+    assert [packet.to for packet in world.sent] == [ALPHA]
+    world.lose(to="h3")
+    world.settle()
+    world.restart("h1")
+    assert [(packet.to, packet.purpose) for packet in world.in_flight] == [("h2", Purpose.REPAIR), ("h3", Purpose.REPAIR)]
+    world.settle()
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)], [("h1", 1)], [("h1", 1)], []]
+    assert not world.timers()

@@ -101,5 +101,8 @@ def test_a_message_to_nobody_or_to_strangers_is_refused(to, sentence):
 
 def test_a_protocol_that_knows_no_groups_is_refused_with_a_sentence():
     variants = find("grid").build({"groups": "alpha:h1,h2"})
-    with pytest.raises(CannotRun, match="protocol best-effort sends every message to everybody and knows no groups"):
+    with pytest.raises(
+        CannotRun,
+        match="protocol cluster-tree sends every message to everybody and knows no groups: choose from best-effort, basic",
+    ):
         choose(variants, (), {})
