@@ -3,7 +3,7 @@
 
 from typing import Literal
 
-from hostagent.contract.messages import Purpose
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Ack, Basic
 from hostagent.protocols.best_effort import BestEffort, BestEffortParameters
@@ -14,9 +14,15 @@ class BareParameters(BestEffortParameters, frozen=True, kw_only=True):
 
 
 class Bare(BestEffort):
-    """Best effort on bare datagrams."""
+    """Best effort on bare datagrams, to everybody."""
 
     Parameters = BareParameters
+
+    def on_multicast(self, to, sequence, payload):
+        self.on_broadcast(sequence, payload)
+
+    def on_broadcast(self, sequence, payload):
+        super().on_multicast(Destination(EVERYBODY, self.env.hosts), sequence, payload)
 
 
 class Small(Bare):
@@ -92,9 +98,13 @@ class StopsRetrying(Basic):
 
 
 class SkipsTheLastHost(Basic):
-    def _send_copies(self, sequence, purpose):
+    def _keep(self, sequence, to, payload):
+        super()._keep(sequence, to, payload)
         self.unacknowledged[sequence].pop(self.env.hosts[-1], None)
-        super()._send_copies(sequence, purpose)
+
+    def on_multicast(self, to, sequence, payload):
+        others = to.hosts[:-1]
+        super().on_multicast(Destination(LISTED, others), sequence, payload)
 
 
 class AcknowledgesBeforeStoring(Basic):

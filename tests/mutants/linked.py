@@ -17,7 +17,7 @@ class DeliversTheNextMessage(BestEffort):
 
 
 class SourceDoesNotDeliver(BestEffort):
-    def on_broadcast(self, sequence, payload):
+    def on_multicast(self, to, sequence, payload):
         self.links.send(self.env.host, sequence, payload)
 
 
