@@ -16,7 +16,7 @@ first line, Parquet in the metadata of the schema, an archive in its comment. Fo
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -93,6 +93,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     promise: Promise
     """What the protocol promises with these parameters among these hosts."""
+    medium: Literal["unicast", "multicast"] = "unicast"
+    """Whether a message to several hosts is one datagram to each, or one datagram that the switches copy."""
     pack_ms: float | None = None
     """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
     udp_port: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
@@ -120,6 +122,19 @@ class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
     applied_ns: Nanoseconds
     details: dict[str, Any] = {}
     observed: str = ""
+
+
+class GroupRecord(msgspec.Struct, frozen=True):
+    """One group of hosts in `scenario.json`. Groups are numbered from 1 in their order there."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+class GroupsFile(msgspec.Struct, frozen=True):
+    """What readers other than `scenarios` use of `scenario.json`."""
+
+    groups: tuple[GroupRecord, ...] = ()
 
 
 Counters = dict[str, dict[str, Count]]

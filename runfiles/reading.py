@@ -1,7 +1,7 @@
-"""Reads the small files of a run: the run record, the network, the counters and the faults."""
+"""Reads the small files of a run: the run record, the network, the counters, the faults and the groups."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from runfiles.errors import ResultsError
-from runfiles.format import Counters, CountersFile, FaultRecord, RunRecord
+from runfiles.format import Counters, CountersFile, FaultRecord, GroupRecord, GroupsFile, RunRecord
 from runfiles.versions import decode_file, format_of, refuse_newer
 from topologies.files import load as load_network
 from topologies.network import Network, NetworkError
@@ -27,6 +27,16 @@ class RunInput:
     network: Network
     counters: Counters
     faults: tuple[FaultRecord, ...]
+    groups: tuple[GroupRecord, ...] = ()
+
+    @property
+    def members(self) -> Mapping[int, tuple[str, ...]]:
+        """The members of each group at the start of the run by its number, in the order of the network's hosts. Group 0 is everybody."""
+        hosts = self.network.hosts
+        named = {
+            number: tuple(host for host in hosts if host in group.members) for number, group in enumerate(self.groups, start=1)
+        }
+        return {0: hosts, **named}
 
 
 def runs_in(places: Iterable[Path]) -> list[Path]:
@@ -54,10 +64,12 @@ def load(directory: Path) -> RunInput:
             network=_network(directory / "network.json"),
             counters=_counters(directory / "counters.json"),
             faults=_faults(directory / "faults.jsonl"),
+            groups=_groups(directory / "scenario.json"),
         )
     except NetworkError as error:
         raise ResultsError(f"{directory} is not a readable run: {error}") from error
     _refuse_captures_elsewhere(found)
+    _refuse_strange_members(found)
     return found
 
 
@@ -79,6 +91,16 @@ def _refuse_captures_elsewhere(run: RunInput) -> None:
             raise ResultsError(
                 f"{run.directory / 'run.json'} names {capture.file!r} as a capture, which is not in captures/ of the run"
             )
+
+
+def _refuse_strange_members(run: RunInput) -> None:
+    """Refuse groups of hosts that the network does not have."""
+    for group in run.groups:
+        for member in group.members:
+            if not run.network.is_host(member):
+                raise ResultsError(
+                    f"{run.directory / 'scenario.json'}: group {group.name!r} names {member!r}, which is not a host of the network"
+                )
 
 
 def _network(path: Path) -> Network:
@@ -119,3 +141,8 @@ def _faults(path: Path) -> tuple[FaultRecord, ...]:
         return tuple(decode_file(line, FaultRecord, path) for line in path.read_bytes().splitlines())
     except msgspec.MsgspecError as error:
         raise ResultsError(f"{path} is not what a run writes: {error}") from error
+
+
+def _groups(path: Path) -> tuple[GroupRecord, ...]:
+    """The groups that messages were sent to. A run from before there were groups has none."""
+    return _decode(path, GroupsFile).groups if path.exists() else ()

@@ -32,6 +32,7 @@ from runfiles.parquet import check_format
 from runfiles.reading import RunInput
 from sparkpcap.plan import FilePart, plan
 from sparkpcap.rows import Query, Report, read
+from topologies.network import MOST_GROUPS, group_address, group_name
 
 PACKETS: Final = pa.schema(
     [
@@ -92,6 +93,7 @@ EVENTS: Final = pa.schema(
 _BATCH: Final = 200_000
 _TASK: Final = pa.schema([("task", pa.int32())])
 _ETHERNET_HEADER: Final = 14
+_FIRST_GROUP: Final = int(IPv4Address(group_address(0)))
 # Only texts are encoded with a dictionary: trying it for numbers takes as long as all other writing.
 _TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
@@ -274,7 +276,7 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         "expensive": pa.repeat(expensive, rows),
         "at_ns": batch["at_ns"],
         "sender": pc.if_else(ours, sender, by_address),
-        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "destination": _destinations(names, batch["destination"]),
         "dscp": batch["dscp"],
         "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
         "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
@@ -282,6 +284,17 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
     }
     return batch_of(PACKETS, rows, columns)
+
+
+def _destinations(names: _Names, addresses: pa.Array) -> pa.Array:
+    """The host or the group of each address, or null."""
+    hosts = _lookup(addresses, names.addresses, names.hosts)
+    to_group = pc.and_(pc.greater_equal(addresses, _FIRST_GROUP), pc.less_equal(addresses, _FIRST_GROUP + MOST_GROUPS))
+    if not pc.any(to_group).as_py():
+        return hosts
+    groups = pc.unique(addresses.filter(to_group))
+    named = pa.array([group_name(address - _FIRST_GROUP) for address in groups.to_pylist()])
+    return pc.coalesce(hosts, _lookup(addresses, groups, named))
 
 
 def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:

@@ -16,10 +16,10 @@ import pyarrow as pa
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.contract.wire import COST_TOS, HEADER, MAGIC, VERSION
-from runfiles.format import CaptureRecord, Event, FaultRecord, LinkDrops, RunRecord
+from runfiles.format import CaptureRecord, Event, FaultRecord, GroupRecord, GroupsFile, LinkDrops, RunRecord
 from topologies.files import dump
-from topologies.network import Cost, Link, Network
-from topologies.paths import path
+from topologies.network import Cost, Link, Network, group_address
+from topologies.paths import group_tree, path
 
 NETWORK = Network(
     name="two clusters",
@@ -60,10 +60,11 @@ def datagram(
     return HEADER.pack(MAGIC, VERSION, 1, kind, purpose, run, sender, packet, 0, origin, sequence, START_NS) + body
 
 
-def frame(source: str, destination: str, payload: bytes, tos: int = 0, port: int = PORT, options: bytes = b"") -> bytes:
-    """An Ethernet frame with IPv4 and UDP around a payload; checksums are left out, as captures of veth pairs do."""
+def frame(source: str, destination: str | int, payload: bytes, tos: int = 0, port: int = PORT, options: bytes = b"") -> bytes:
+    """An Ethernet frame with IPv4 and UDP around a payload, to a host or a group; without checksums, as in captures of veth pairs."""
     length, first = 28 + len(options) + len(payload), 0x45 + len(options) // 4
-    addresses = IPv4Address(NETWORK.addresses[source]).packed + IPv4Address(NETWORK.addresses[destination]).packed
+    to = NETWORK.addresses[destination] if isinstance(destination, str) else group_address(destination)
+    addresses = IPv4Address(NETWORK.addresses[source]).packed + IPv4Address(to).packed
     ip = struct.pack("!BBHHHBBH", first, tos, length, 0, 0x4000, 64, 17, 0) + addresses + options
     return bytes(12) + b"\x08\x00" + ip + struct.pack("!HHHH", port, port, 8 + len(payload), 0) + payload
 
@@ -102,6 +103,8 @@ class Maker:
     link_drops: list[LinkDrops] = field(default_factory=list)
     faults: list[FaultRecord] = field(default_factory=list)
     capture_drops: dict[str, int] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] | None = None
+    """The members of groups 1, 2, ...; without them the run is one of the unicast medium."""
 
     def send(self, sender, destination, at_ns, purpose=Purpose.DATA, message=("h1", 1), lost_on=None, kind=0) -> int:
         """A packet on its way, one hop a millisecond; returns its number. `lost_on` is the link that loses it."""
@@ -119,9 +122,35 @@ class Maker:
         self.counters[destination]["received"] += 1
         return packet
 
-    def broadcast(self, origin, sequence, at_ns, hosts=NETWORK.hosts) -> None:
+    def multicast(self, sender, group, at_ns, message=("h1", 1), lost_on=(), early_mark=False) -> int:
+        """A packet to a group, copied along its tree, one hop a millisecond; returns its number. `lost_on` are directions (from, to).
+
+        With `early_mark`, switches mark a packet before they send the copies for cheap links, if any of its copies is to be marked.
+        """
+        self.counters[sender]["sent"] += 1
+        packet = (1 << 32) + self.counters[sender]["sent"]
+        payload = datagram(NETWORK.numbers[sender], packet, Purpose.DATA, NETWORK.numbers[message[0]], message[1])
+        tree = group_tree(NETWORK, self.groups[group - 1] if group else NETWORK.hosts)
+        under_way = [(at_ns, sender, NETWORK.access_switch(sender), 0)]
+        while under_way:
+            at_ns, node, following, tos = under_way.pop()
+            if (node, following) in lost_on:
+                continue
+            tos |= COST_TOS if NETWORK.link(node, following).expensive else 0
+            self.seen[node, following].append((at_ns + HOP_NS, frame(sender, group, payload, tos)))
+            if NETWORK.is_host(following):
+                self.counters[following]["received"] += 1
+                continue
+            branches = [branch for branch in tree.get(following, ()) if branch != node]
+            if early_mark and any(NETWORK.link(following, branch).expensive for branch in branches):
+                tos |= COST_TOS
+            under_way += [(at_ns + HOP_NS, following, branch, tos) for branch in branches]
+        return packet
+
+    def broadcast(self, origin, sequence, at_ns, hosts=NETWORK.hosts, to=()) -> None:
         """The events of a message that every one of `hosts` delivers, as late as its packet takes."""
-        self.events[origin].append(Event(at_ns=at_ns, event="broadcast", origin=origin, sequence=sequence))
+        details = {"to": list(to)} if to else {}
+        self.events[origin].append(Event(at_ns=at_ns, event="broadcast", origin=origin, sequence=sequence, details=details))
         for host in hosts:
             hops = 0 if host == origin else len(path(NETWORK, origin, host))
             self.events[host].append(Event(at_ns=at_ns + hops * HOP_NS, event="deliver", origin=origin, sequence=sequence))
@@ -142,6 +171,9 @@ class Maker:
         (directory / "counters.json").write_bytes(encode(self.counters))
         (directory / "faults.jsonl").write_bytes(b"".join(encode(fault) + b"\n" for fault in self.faults))
         (directory / "run.json").write_bytes(encode(self._run(tuple(described))))
+        if self.groups is not None:
+            groups = (GroupRecord(f"g{number}", members) for number, members in enumerate(self.groups, start=1))
+            (directory / "scenario.json").write_bytes(encode(GroupsFile(tuple(groups))))
         dump(NETWORK, directory / "network.json")
         return directory
 
@@ -155,6 +187,7 @@ class Maker:
             settings={},
             parameters={},
             promise=self.promise,
+            medium="unicast" if self.groups is None else "multicast",
             udp_port=PORT,
             # No two runs begin at the same time.
             started_ns=START_NS - next(_NUMBERS),

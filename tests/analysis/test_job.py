@@ -297,6 +297,15 @@ def test_packets_that_vanish_before_their_first_expensive_link_are_counted_as_un
     assert summaries["intruded"].books.foreign_expensive == 2
 
 
+def test_the_groups_of_a_run_are_read_from_its_scenario(tmp_path):
+    run = load(Maker(groups=(("h4", "h2"),)).write(tmp_path / "run"))
+    assert run.members == {0: ("h1", "h2", "h3", "h4"), 1: ("h2", "h4")}
+    assert load(honest().write(tmp_path / "old")).members == {0: ("h1", "h2", "h3", "h4")}
+    strange = Maker(groups=(("h4", "h5"),)).write(tmp_path / "strange")
+    with pytest.raises(ResultsError, match="group 'g1' names 'h5', which is not a host of the network"):
+        load(strange)
+
+
 def test_foreign_datagrams_are_counted_and_change_no_figure(summaries):
     summary = summaries["intruded"]
     assert summary.differences == ()

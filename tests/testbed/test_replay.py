@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runfiles import archives
+from runfiles.errors import ResultsError
 from scenarios import Broadcast, Scenario, ScenarioError, Workload
 from scenarios.catalogue import find
 from scenarios.faults import Crash, Flap, LinkChange, LinkDown, LinkUp, Restart, Trigger
@@ -161,7 +162,7 @@ def test_a_run_recorded_in_virtual_time_is_replayed_with_real_packets(tmp_path):
 )
 def test_what_cannot_be_replayed_is_a_sentence(spoil, sentence, tmp_path):
     spoil(record(tmp_path / "runs" / "one"))
-    with pytest.raises((CannotRun, ScenarioError), match=re.escape(sentence)):
+    with pytest.raises((CannotRun, ResultsError, ScenarioError), match=re.escape(sentence)):
         replay(tmp_path / "runs", tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
