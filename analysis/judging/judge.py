@@ -11,22 +11,17 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, Verdict, conclude
 from analysis.judging.history import History
-from analysis.judging.properties import (
+from analysis.judging.properties.delivery import (
     agreement,
-    bounded_memory,
-    causal_order,
-    cluster_tree,
     convergence,
-    failure_detection,
-    multiple_group_order,
-    multiple_source_order,
     no_creation,
     no_duplication,
-    quiescence,
-    single_source_order,
     uniform_agreement,
     validity,
 )
+from analysis.judging.properties.load import bounded_memory, quiescence
+from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from analysis.judging.properties.peers import cluster_tree, failure_detection
 from analysis.judging.reliability import relative_reliability
 from hostagent.contract.promises import Guarantee, Promise
 

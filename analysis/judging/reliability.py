@@ -7,7 +7,7 @@ as an opportunity too.
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History
-from analysis.judging.missing_deliveries import deliverers
+from analysis.judging.properties.delivery.missing_deliveries import deliverers
 from hostagent.contract.promises import Carrier, Promise
 
 

@@ -7,7 +7,7 @@ from analysis.judging.check_run import check_run, history_of
 from analysis.judging.findings import Verdict
 from analysis.judging.history import make
 from analysis.judging.judge import CHECKS
-from analysis.judging.properties import causal_order
+from analysis.judging.properties.order import causal_order
 from analysis.tables import deliveries as tables
 from analysis.tables.scan import scan_events
 from hostagent.contract.events import Event

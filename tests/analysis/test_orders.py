@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import BroadcastEvent, Delivery, History
 from analysis.judging.judge import Verdict
-from analysis.judging.properties import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
 from tests.analysis.stage import promise, star
 
 HOSTS = ("h1", "h2", "h3", "h4")

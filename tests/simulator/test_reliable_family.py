@@ -8,7 +8,7 @@ import pytest
 
 from analysis.figures.detection import detection
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.properties import agreement, uniform_agreement
+from analysis.judging.properties.delivery import agreement, uniform_agreement
 from hostagent.protocols import PROTOCOLS
 from scenarios import Scenario, Workload
 from scenarios.faults import Crash, Heal, Partition, Pause, Resume, Trigger

@@ -9,7 +9,7 @@ from collections import Counter
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, Witness, cannot_judge, kept, name, unknown, violated
 from analysis.judging.history import Delivery, History
-from analysis.judging.missing_deliveries import Deliverers, deliverers
+from analysis.judging.properties.delivery.missing_deliveries import Deliverers, deliverers
 from hostagent.contract.promises import Promise
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, not_tested, unknown, violated
 from analysis.judging.history import History, Sample
-from analysis.judging.rest_samples import cannot_judge, rest
+from analysis.judging.properties.load.rest_samples import cannot_judge, rest
 from hostagent.contract.promises import Promise
 
 TOLERANCE: Final = 1.25

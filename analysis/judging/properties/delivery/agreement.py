@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import History
-from analysis.judging.missing_deliveries import Debt, Deliverers, deliverers, settle
+from analysis.judging.properties.delivery.missing_deliveries import Debt, Deliverers, deliverers, settle
 from hostagent.contract.promises import Carrier, Promise
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from analysis.judging.connectivity import Connectivity, Reach
 from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import Delivery, History, MessageId, suspicion_spans
-from analysis.judging.missing_deliveries import Debt, Deliverers, deliverers, settle
+from analysis.judging.properties.delivery.missing_deliveries import Debt, Deliverers, deliverers, settle
 from hostagent.contract.promises import Carrier, Guarantee, Promise
 
 

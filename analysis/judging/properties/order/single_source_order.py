@@ -6,7 +6,7 @@ Third paper, section 1.1 (a). The property is about what is delivered: a missing
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import Delivery, History
-from analysis.judging.orders import Log, groups, logs
+from analysis.judging.properties.order.delivery_logs import Log, groups, logs
 from hostagent.contract.promises import Promise
 
 

@@ -7,7 +7,7 @@ how long a way must stay open (`promise.patience_ms`). The promise also binds an
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, cannot_judge
 from analysis.judging.history import History
-from analysis.judging.missing_deliveries import Debt, deliverers, settle
+from analysis.judging.properties.delivery.missing_deliveries import Debt, deliverers, settle
 from hostagent.contract.promises import Promise
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, kept
 from analysis.judging.history import History
-from analysis.judging.orders import Log, comparable, contradiction, groups, logs, tell
+from analysis.judging.properties.order.delivery_logs import Log, comparable, contradiction, groups, logs, tell
 from hostagent.contract.promises import Promise
 
 

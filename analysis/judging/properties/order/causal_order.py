@@ -16,7 +16,7 @@ import numpy as np
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
-from analysis.judging.orders import Log, logs
+from analysis.judging.properties.order.delivery_logs import Log, logs
 from hostagent.contract.promises import Promise
 
 Past = Any

@@ -6,7 +6,7 @@ Third paper, section 1.1 (c), as R1 of section 6.3: for all deliveries at all ho
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, kept
 from analysis.judging.history import History
-from analysis.judging.orders import comparable, contradiction, logs, tell
+from analysis.judging.properties.order.delivery_logs import comparable, contradiction, logs, tell
 from hostagent.contract.promises import Promise
 
 

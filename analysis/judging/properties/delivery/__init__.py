@@ -1,0 +1,1 @@
+"""What the application sees: which messages hosts deliver, and how often."""

@@ -1,0 +1,1 @@
+"""What a protocol still does and keeps when there is nothing left to do."""

@@ -1,0 +1,1 @@
+"""The order in which hosts deliver or commit messages."""

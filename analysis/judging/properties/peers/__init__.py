@@ -1,0 +1,1 @@
+"""What hosts state about each other: parents and suspicions."""
