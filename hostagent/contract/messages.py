@@ -8,13 +8,15 @@ A protocol declares one subclass of `Message` per kind of message, in the order 
 The three fields every message has (`group`, `origin`, `sequence`) travel in the fixed header of the datagram, where a
 capture can be searched for them; the fields of the subclass travel in the body.
 
+Fields at the end that have a default are left out of the body where they have that value.
+
 The type of a field says which values it may have: use the types below, or annotate others with `msgspec.Meta` and `Rule`. The codec
 (`hostagent.contract.wire`) refuses a datagram with any other value, so a core is never handed a host that does not exist, a number that
 is too large or a time that is no number.
 """
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -44,6 +46,10 @@ class Destination(NamedTuple):
     """The number of a group, or `LISTED`."""
     hosts: tuple[str, ...]
     """The hosts, in the static order; with a group, its members as the origin knows them when it broadcasts."""
+
+    def others(self, host: str) -> tuple[str, ...]:
+        """The destinations but this host."""
+        return tuple(other for other in self.hosts if other != host)
 
 
 class Rule(NamedTuple):
@@ -91,4 +97,20 @@ HostName = Annotated[str, Rule(lambda name, hosts: name in hosts, "unknown_host"
 HostNameOrNone = Annotated[str, Rule(lambda name, hosts: not name or name in hosts, "unknown_host")]
 """A host of the run; empty for none."""
 HostSet = Annotated[bytes, Rule(_is_set_of_hosts, "unknown_host")]
-"""A set of hosts: a big-endian number without leading zero bytes, in which bit i stands for host i of the run, from 0."""
+"""A set of hosts: a big-endian number of as many bytes as all hosts need, in which bit i stands for host i of the run, from 0."""
+HostSetOrNone = Annotated[bytes, Rule(lambda value, hosts: not value or _is_set_of_hosts(value, hosts), "unknown_host")]
+"""A set of hosts; empty for none."""
+
+
+def host_set(members: Collection[str], hosts: Sequence[str]) -> bytes:
+    """Members of a run with these hosts, as a `HostSet`."""
+    everybody = (1 << len(hosts)) - 1
+    is_all = len(members) == len(hosts)
+    bits = everybody if is_all else sum(1 << place for place, host in enumerate(hosts) if host in members)
+    return bits.to_bytes((len(hosts) + 7) // 8)
+
+
+def hosts_in(value: bytes, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts in a `HostSet`, in the static order."""
+    bits = int.from_bytes(value)
+    return tuple(host for place, host in enumerate(hosts) if bits >> place & 1)

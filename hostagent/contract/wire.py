@@ -152,6 +152,7 @@ class Codec:
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
         self._decode_body = tuple(_body_decoder(kind) for kind in kinds)
         self._rules = tuple(_rules(kind) for kind in kinds)
+        self._defaults = tuple(_defaults(kind) for kind in kinds)
         self._run = run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
@@ -159,12 +160,17 @@ class Codec:
 
     def part(self, message: Message, purpose: Purpose) -> Part:
         """Encode the fields of a message, once for all datagrams that carry it."""
-        fields = _as_tuple(message)
-        body = _encode_body(fields[_IN_HEADER:])
+        kind = self._kind_numbers[type(message)]
+        fields = _as_tuple(message)[_IN_HEADER:]
+        for default in self._defaults[kind]:
+            if fields[-1] != default:
+                break
+            fields = fields[:-1]
+        body = _encode_body(fields)
         if len(body) > LONGEST_BODY:
             length = HEADER.size + len(body)
             raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
-        return Part(message, purpose, self._kind_numbers[type(message)], self._numbers[message.origin], body)
+        return Part(message, purpose, kind, self._numbers[message.origin], body)
 
     def datagram(self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int) -> bytes:
         """The datagram that carries these messages, which together fit into one."""
@@ -286,9 +292,21 @@ def own_fields(kind: type[Message]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(kind)[_IN_HEADER:]
 
 
+def _defaults(kind: type[Message]) -> tuple[Any, ...]:
+    """The defaults of the fields at the end, the last one first."""
+    return tuple(field.default for field in reversed(own_fields(kind)) if field.default is not msgspec.NODEFAULT)
+
+
 def _body_decoder(kind: type[Message]) -> Callable[[bytes | msgspec.Raw], tuple[Any, ...]]:
-    """Decodes the fields that `kind` adds to those in the header: exactly that many, of exactly those types."""
-    return msgspec.msgpack.Decoder(GenericAlias(tuple, tuple(field.type for field in own_fields(kind)))).decode
+    """Decodes the fields that `kind` adds to those in the header: of exactly those types, and all but those that have a default."""
+    fields = own_fields(kind)
+    if not _defaults(kind):
+        return msgspec.msgpack.Decoder(GenericAlias(tuple, tuple(field.type for field in fields))).decode
+    body = msgspec.defstruct(
+        "Body", [(field.name, field.type, field.default) for field in fields], array_like=True, forbid_unknown_fields=True
+    )
+    decode = msgspec.msgpack.Decoder(body).decode
+    return lambda data: _as_tuple(decode(data))
 
 
 def _rules(kind: type[Message]) -> tuple[tuple[int, Rule], ...]:

@@ -9,7 +9,8 @@ Loss of storage is not survived: the host starts its numbers again from 1, and r
 Guarantees. Each receiver of a letter gets it if sender and receiver are connected for long enough, and gets it only once, also across
 restarts of either host. Nothing is received that was not sent. Letters may overtake each other.
 
-Messages. `Letter` to each receiver (data at first, repair when repeated), `Acknowledgement` in return (control).
+Messages. `Letter` to each receiver (data at first, repair when repeated), `Acknowledgement` in return (control). A letter has one number
+for all its receivers, so on a network that multicasts a letter to a group is one datagram; repairs go to one host each.
 
 How. A host has one series of numbers 1, 2, 3, ... for its letters to all hosts. It stores each letter once, for all receivers together,
 before it sends the letter, and forgets a letter that all receivers have acknowledged. Who has acknowledged is not stored: a host that
@@ -27,7 +28,17 @@ from typing import Any, Final
 
 from hostagent.contract.core import Milliseconds, Parameters, Part
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message, Payload, Purpose, SequenceNumber
+from hostagent.contract.messages import (
+    LISTED,
+    Destination,
+    HostSetOrNone,
+    Message,
+    Payload,
+    Purpose,
+    SequenceNumber,
+    host_set,
+    hosts_in,
+)
 from hostagent.parts.delivery import StoredSets
 
 # Letters that are repeated to a host before it acknowledges any of them: with short messages that is one full datagram or two.
@@ -44,6 +55,8 @@ class Letter(Message, frozen=True):
     number: SequenceNumber
     floor: SequenceNumber
     payload: Payload
+    listed: HostSetOrNone = b""
+    """The hosts that the message is for, if it is for no group."""
 
 
 class Acknowledgement(Message, frozen=True):
@@ -94,26 +107,27 @@ class Links(Part):
         """After a restart, go on sending the letters that not all receivers have acknowledged."""
         self._sent = stored.get("sent", 0)
         kept = {int(key.removeprefix("letter/")): value for key, value in stored.items() if key.startswith("letter/")}
-        for number, (origin, sequence, payload, to) in sorted(kept.items()):
-            self._keep(Letter(0, origin, sequence, number, min(kept), payload), to or self.env.peers)
+        for number, (origin, sequence, payload, group, hosts) in sorted(kept.items()):
+            to = Destination(group, hosts_in(hosts, self.env.hosts))
+            self._keep(self._letter((origin, sequence), payload, to, number, min(kept)), to.others(self.env.host))
         for peer, link in self._links.items():
             if link.unacknowledged:
                 link.due = self._sent
                 self._fill_window(peer)
                 self._wait(peer)
 
-    def send(
-        self, origin: str, sequence: int, payload: bytes, *, to: tuple[str, ...] = (), purpose: Purpose = Purpose.DATA
-    ) -> None:
-        """Send a message to some hosts, or to all others, until they acknowledge it. Data leaves at once, repair in windows."""
-        receivers = to or self.env.peers
+    def send(self, origin: str, sequence: int, payload: bytes, *, to: Destination, purpose: Purpose = Purpose.DATA) -> None:
+        """Send a message to its other destinations until they acknowledge it. Data leaves at once, repair in windows."""
+        receivers = to.others(self.env.host)
         if not receivers:
             return
         self._sent += 1
-        letter = Letter(0, origin, sequence, self._sent, next(iter(self._letters), self._sent), payload)
+        letter = self._letter((origin, sequence), payload, to, self._sent, next(iter(self._letters), self._sent))
         self.env.store("sent", self._sent)
-        self.env.store(f"letter/{letter.number}", (origin, sequence, payload, to))
+        self.env.store(f"letter/{letter.number}", (origin, sequence, payload, to.group, host_set(to.hosts, self.env.hosts)))
         self._keep(letter, receivers)
+        if purpose is Purpose.DATA:
+            self.env.multicast_to(to, letter, purpose)
         for peer in receivers:
             link = self._links[peer]
             first = len(link.unacknowledged) == 1
@@ -121,10 +135,19 @@ class Links(Part):
                 link.due = letter.number
             if purpose is Purpose.REPAIR:
                 self._fill_window(peer)
-            else:
-                self.env.send(peer, letter, purpose)
             if first:
                 self._wait(peer)
+
+    def destination(self, letter: Letter) -> Destination:
+        """Whom the message of a letter is for."""
+        if letter.group == LISTED:
+            return Destination(LISTED, hosts_in(letter.listed, self.env.hosts))
+        # No host of this run sends to a group that does not exist, but a forged datagram may name one.
+        return Destination(letter.group, self.env.groups.get(letter.group, ()))
+
+    def _letter(self, message: tuple[str, int], payload: bytes, to: Destination, number: int, floor: int) -> Letter:
+        listed = host_set(to.hosts, self.env.hosts) if to.group == LISTED else b""
+        return Letter(to.group, *message, number, floor, payload, listed)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """Acknowledge every letter, and hand it on the first time."""

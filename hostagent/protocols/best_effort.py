@@ -61,11 +61,10 @@ class BestEffort(Core):
         """Deliver here if the message is for this host too, then send to the other destinations."""
         if self.env.host in to.hosts:
             self.delivery.deliver(self.env.host, sequence, payload)
-        others = tuple(host for host in to.hosts if host != self.env.host)
         if self.parameters.links == "none":
             self.env.multicast_to(to, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
-        elif others:
-            self.links.send(self.env.host, sequence, payload, to=() if others == self.env.peers else others)
+        else:
+            self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """A bare copy is delivered if it is new; all other messages go to the links."""

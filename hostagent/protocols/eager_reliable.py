@@ -1,4 +1,4 @@
-"""Eager reliable broadcast: a host that receives a message for the first time passes it on to all others.
+"""Eager reliable broadcast: a host that receives a message for the first time passes it on to all others that it is for.
 
 Source: the second paper ("Reliable Broadcast"), Algorithm 3.3, on the perfect links of `hostagent.parts.links`.
 
@@ -9,13 +9,15 @@ for all others. So if the sender dies half-way, one live host that received the 
 uniform: a host may deliver a message and crash for good before it has sent anything, so that no other host ever gets the message. As there
 is no detector that can err, partitions, pauses and delays cost time and nothing else.
 
-Messages. n (n - 1) letters per message among n hosts, and as many acknowledgements. The acknowledgement of the first letter that each of
-the n - 1 others receives travels with its own letter to the sender of the first. So there are n (n - 1) data datagrams and (n - 1)(n - 1)
-control datagrams when nothing is lost; with packing off, n (n - 1) of each.
+Messages. n (n - 1) letters per message to n hosts of which the sender is one, and as many acknowledgements. The acknowledgement of the
+first letter that each of the n - 1 others receives travels with its own letter to the sender of the first. So there are n (n - 1) data
+datagrams and (n - 1)(n - 1) control datagrams when nothing is lost; with packing off, n (n - 1) of each. On a network that multicasts, the
+letters to a group are n datagrams.
 """
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
+from hostagent.contract.messages import Destination
 from hostagent.contract.promises import Carrier, Guarantee, Promise
 from hostagent.parts.delivery import DeliverOnce
 from hostagent.parts.links import Letter, LinkParameters, Links
@@ -32,6 +34,7 @@ class EagerReliable(Core):
     )
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    knows_groups = True
     messages = Links.messages
     Parameters = LinkParameters
     parameters: LinkParameters
@@ -51,15 +54,18 @@ class EagerReliable(Core):
         patience_ms, retained = parameters.patience_ms(), 3 * hosts
         return Promise(guarantees=guarantees, carrier=Carrier.ANYONE, patience_ms=patience_ms, retained=retained)
 
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Deliver here and send to all."""
-        self._take(self.env.host, sequence, payload)
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Deliver here if the message is for this host too, and send to the other destinations."""
+        if self.env.host in to.hosts:
+            self._take(self.env.host, sequence, payload, to)
+        else:
+            self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - it does not matter who passed it on
         """Treat a new message like one of this host's own."""
-        self._take(letter.origin, letter.sequence, letter.payload)
+        self._take(letter.origin, letter.sequence, letter.payload, self.links.destination(letter))
 
-    def _take(self, origin: str, sequence: int, payload: bytes) -> None:
+    def _take(self, origin: str, sequence: int, payload: bytes, to: Destination) -> None:
         if sequence not in self.delivery.delivered(origin):
             self.delivery.deliver(origin, sequence, payload)
-            self.links.send(origin, sequence, payload)
+            self.links.send(origin, sequence, payload, to=to)

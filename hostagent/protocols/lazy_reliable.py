@@ -14,9 +14,9 @@ crash that is not noticed yet delays agreement until it is. A host that crashes 
 stays up for long enough to finish, can keep others waiting for its messages: faults must end, or last. Agreement is not uniform: if the
 only host that has a message delivers it and dies for good, no other host ever gets the message.
 
-Messages. n - 1 letters (data) per message among n hosts and n - 1 acknowledgements (control) when nobody is suspected. If f hosts relay a
-message that they have from a suspected host: (1 + f)(n - 1) letters, those of relays as repair, and as many acknowledgements. Heartbeats:
-n (n - 1) a period, whatever is broadcast.
+Messages. n - 1 letters (data) per message to n hosts and n - 1 acknowledgements (control) when nobody is suspected. If f hosts relay a
+message that they have from a suspected host: (1 + f)(n - 1) letters, those of relays as repair, and as many acknowledgements. Heartbeats
+are exchanged by all N hosts of the run, whatever the groups: N (N - 1) a period.
 
 What is kept. A message may have to be relayed until every host has it, and until then it is kept on stable storage. Each heartbeat and each
 letter of a host says below which number all hosts have acknowledged its letters; messages that came in letters with lower numbers are
@@ -28,7 +28,7 @@ from typing import Any
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import DeliverOnce
 from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
@@ -44,6 +44,7 @@ class LazyReliable(Core):
     assumes = "a host that fails for good stays silent for its time-out; the links have room for the packets that a wrong suspicion costs"
     beyond = frozenset({"restart-lost"})
     all_relay = True
+    knows_groups = True
     messages = (*Links.messages, *Detector.messages)
     Parameters = DetectorParameters
     parameters: DetectorParameters
@@ -79,14 +80,16 @@ class LazyReliable(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the messages that may have to be relayed; the detector will say whether they must be."""
-        for key, (origin, sequence, payload) in ((key, value) for key, value in stored.items() if key.startswith("kept/")):
+        for key, (group, origin, sequence, payload, listed) in stored.items():
             _, sender, number = key.split("/")
-            self.kept.setdefault(sender, {})[int(number)] = Letter(0, origin, sequence, int(number), 0, payload)
+            letter = Letter(group, origin, sequence, int(number), 0, payload, listed)
+            self.kept.setdefault(sender, {})[letter.number] = letter
 
-    def on_broadcast(self, sequence: int, payload: bytes) -> None:
-        """Deliver here and send to all."""
-        self.delivery.deliver(self.env.host, sequence, payload)
-        self.links.send(self.env.host, sequence, payload)
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Deliver here if the message is for this host too, and send to the other destinations."""
+        if self.env.host in to.hosts:
+            self.delivery.deliver(self.env.host, sequence, payload)
+        self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """Handle a message while its sender still counts as suspected, if it was. Letters and heartbeats say what all hosts have."""
@@ -104,7 +107,8 @@ class LazyReliable(Core):
             self._relay(letter)
         else:
             self.kept.setdefault(sender, {})[letter.number] = letter
-            self.env.store(f"kept/{sender}/{letter.number}", (letter.origin, letter.sequence, letter.payload))
+            fields = letter.group, letter.origin, letter.sequence, letter.payload, letter.listed
+            self.env.store(f"kept/{sender}/{letter.number}", fields)
 
     def on_suspect(self, host: str) -> None:
         """Pass on every message that came from the suspected host: from now on this host's links are responsible for them."""
@@ -116,7 +120,8 @@ class LazyReliable(Core):
         return Heartbeat(0, self.env.host, 0, self.links.floor)
 
     def _relay(self, letter: Letter) -> None:
-        self.links.send(letter.origin, letter.sequence, letter.payload, purpose=Purpose.REPAIR)
+        to = self.links.destination(letter)
+        self.links.send(letter.origin, letter.sequence, letter.payload, to=to, purpose=Purpose.REPAIR)
 
     def _drop_below(self, sender: str, floor: int) -> None:
         """Drop the messages from the sender's letters below `floor`: all hosts have them."""

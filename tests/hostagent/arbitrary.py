@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, Message, Ranges, Rule
+from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
 
 RUN = 0xDEADBEEF
 NUMBERS = {"h1": 1, "h2": 2, "h900": 900}
@@ -26,11 +26,13 @@ _SIMPLE = {
 
 
 _FIRST_AND_LAST = st.lists(st.integers(1, 2**32 - 1), max_size=8, unique=True).map(sorted)
+_HOST_SETS = st.integers(0, (1 << len(NUMBERS)) - 1).map(lambda bits: bits.to_bytes(1))
 # What fulfils a rule, where bounds alone do not say it.
 _RULED = {
     HostName: st.sampled_from(sorted(NUMBERS)),
     HostNameOrNone: st.sampled_from(["", *NUMBERS]),
-    HostSet: st.integers(0, (1 << len(NUMBERS)) - 1).map(lambda bits: bits.to_bytes(1)),
+    HostSet: _HOST_SETS,
+    HostSetOrNone: st.just(b"") | _HOST_SETS,
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
     ),

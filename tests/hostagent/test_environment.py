@@ -3,7 +3,7 @@
 import pytest
 
 from hostagent.contract.core import Core
-from hostagent.contract.messages import Message, Purpose
+from hostagent.contract.messages import EVERYBODY, Message, Purpose
 from hostagent.parts.links import Letter, LinkParameters, Links
 from tests.hostagent.recording import Unpromising
 from tests.hostagent.world import World
@@ -22,8 +22,8 @@ class Twice(Unpromising):
         self.odd = self.add("odd", lambda own: Links(own, parameters, self.on_letter))
         self.even = self.add("even", lambda own: Links(own, parameters, self.on_letter))
 
-    def on_broadcast(self, sequence, payload):
-        (self.odd if sequence % 2 else self.even).send(self.env.host, sequence, payload)
+    def on_multicast(self, to, sequence, payload):
+        (self.odd if sequence % 2 else self.even).send(self.env.host, sequence, payload, to=to)
         # Keys of the core's own, with the names that its parts use.
         self.env.store("sent", "mine")
         self.env.store("odd/sent", "mine")
@@ -36,12 +36,19 @@ class Twice(Unpromising):
         self.env.deliver(sender, letter.sequence, letter.payload)
 
 
+TO_BOTH = (EVERYBODY, b"\3")
+
+
 def test_two_parts_of_one_kind_have_keys_and_timers_of_their_own():
     world = World(Twice, 2)
     for payload in (b"1", b"2", b"3"):
         world.broadcast("h1", payload)
-    assert world["h1"].kept("core.odd") == {"sent": 2, "letter/1": ["h1", 1, b"1", []], "letter/2": ["h1", 3, b"3", []]}
-    assert world["h1"].kept("core.even") == {"sent": 1, "letter/1": ["h1", 2, b"2", []]}
+    assert world["h1"].kept("core.odd") == {
+        "sent": 2,
+        "letter/1": ["h1", 1, b"1", *TO_BOTH],
+        "letter/2": ["h1", 3, b"3", *TO_BOTH],
+    }
+    assert world["h1"].kept("core.even") == {"sent": 1, "letter/1": ["h1", 2, b"2", *TO_BOTH]}
     assert world["h1"].stored == {"sent": "mine", "odd/sent": "mine"}
     assert sorted(world["h1"].timers) == ["core.even/h2", "core.odd/h2", "core/h2"]
     world.lose()

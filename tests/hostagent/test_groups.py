@@ -4,8 +4,12 @@ import pytest
 
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
 from hostagent.parts.delivery import Copy
+from hostagent.parts.links import Acknowledgement, Letter
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
+from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.uniform import Uniform
 from hostagent.runtime.control import CrashWhen
 from tests.hostagent.recording import Unpromising
 from tests.hostagent.world import World
@@ -153,7 +157,13 @@ def test_a_protocol_without_groups_is_not_handed_any():
 
 
 @pytest.mark.parametrize("multicasts", [False, True], ids=["unicast", "multicast"])
-@pytest.mark.parametrize(("core", "parameters"), [(Basic, {}), (BestEffort, {}), (BestEffort, {"links": "none"})])
+@pytest.mark.parametrize(
+    ("core", "parameters"),
+    [
+        *((Basic, {}), (BestEffort, {}), (BestEffort, {"links": "none"}), (EagerReliable, {}), (LazyReliable, {})),
+        *((Uniform, {}), (Uniform, {"waits_for": "majority"})),
+    ],
+)
 def test_messages_to_groups_and_lists_reach_their_destinations_once_and_nobody_else(core, parameters, multicasts):
     world = World(core, 4, groups=GROUPS, multicasts=multicasts, **parameters)
     world.broadcast("h1", to=ALPHA)
@@ -167,7 +177,79 @@ def test_messages_to_groups_and_lists_reach_their_destinations_once_and_nobody_e
         "h3": [("h1", 1), ("h2", 1), ("h3", 1), ("h4", 1)],
         "h4": [("h3", 1), ("h4", 1)],
     }
+    assert set(world.timers()) <= {"core.detector/heartbeat"}
+
+
+def destinations_of(world):
+    """Who was sent a letter with a message, over all senders."""
+    return {packet.to for packet in world.sent if isinstance(packet.message, Letter)}
+
+
+@pytest.mark.parametrize("core", [EagerReliable, Uniform])
+@pytest.mark.parametrize("to", [ALPHA, ("h2", "h3")], ids=["group", "list"])
+def test_a_message_is_passed_on_to_its_destinations_only_also_after_a_restart(core, to):
+    world = World(core, 5, groups=GROUPS)
+    world.broadcast("h1", to=to)
+    world.lose(to="h3")
+    world.hand_over()
+    world.lose()
+    world.restart("h2")
+    world.settle()
+    assert destinations_of(world) == {"h2", "h3"}
+    assert [world.delivered(host) for host in world.hosts] == [[], [("h1", 1)], [("h1", 1)], [], []]
+
+
+@pytest.mark.parametrize("core", [EagerReliable, Uniform])
+def test_on_multicast_each_member_passes_a_letter_to_the_group_on_in_one_datagram(core):
+    world = World(core, 5, groups={ALPHA: ("h1", "h2", "h3")}, multicasts=True)
+    world.broadcast("h1", to=ALPHA)
+    world.settle()
+    assert [packet.to for packet in world.sent if packet.purpose is Purpose.DATA] == [ALPHA] * 3
+    assert [len(world.delivered(host)) for host in world.hosts] == [1, 1, 1, 0, 0]
+
+
+def test_on_multicast_a_lost_letter_is_repeated_to_who_lacks_it():
+    world = World(BestEffort, 4, groups={ALPHA: ("h1", "h2", "h3")}, multicasts=True)
+    world.broadcast("h1", to=ALPHA)
+    world.lose(to="h3")
+    world.settle()
+    world.expire()
+    assert [(packet.to, packet.purpose) for packet in world.in_flight] == [("h3", Purpose.REPAIR)]
+    world.settle()
+    assert world.delivered("h3") == [("h1", 1)]
     assert not world.timers()
+
+
+@pytest.mark.parametrize("to", [ALPHA, ("h2", "h3")], ids=["group", "list"])
+def test_lazy_passes_what_came_from_a_suspect_on_to_the_other_destinations_also_after_a_restart(to):
+    world = World(LazyReliable, 5, groups=GROUPS)
+    world.broadcast("h1", to=to)
+    world.lose(to="h3")
+    world.settle()
+    world.restart("h2")
+    world["h2"].core.on_suspect("h1")
+    assert [(packet.to, type(packet.message)) for packet in world.in_flight] == [("h3", Letter)]
+    world.settle()
+    assert [world.delivered(host) for host in world.hosts] == [[], [("h1", 1)], [("h1", 1)], [], []]
+
+
+def test_uniform_waits_for_the_destinations_only():
+    world = World(Uniform, 5, groups={ALPHA: ("h1", "h2", "h3")})
+    world.broadcast("h1", to=ALPHA)
+    world.lose(to="h3")
+    world.hand_over()
+    world.lose(to="h3")
+    world.settle()
+    assert not world.delivered("h1")
+    world["h1"].core.detector.suspected = {"h3": None}
+    world["h1"].core.on_suspect("h3")
+    assert world.delivered("h1") == [("h1", 1)]
+
+
+def test_a_letter_to_a_group_that_does_not_exist_goes_to_nobody():
+    world = World(EagerReliable, 3)
+    world["h2"].life.receive("h1", [Letter(9, "h1", 1, 1, 1, b"forged")], expensive=False)
+    assert [type(packet.message) for packet in world.in_flight] == [Acknowledgement]
 
 
 def test_on_multicast_basic_sends_one_datagram_and_repeats_to_those_who_lack_it():

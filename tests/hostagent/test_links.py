@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostagent.contract.core import Core
-from hostagent.contract.messages import Purpose
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
 from hostagent.contract.promises import Promise
 from hostagent.parts.links import WINDOW, Acknowledgement, Letter, LinkParameters, Links
 from hostagent.runtime.memory import retained_items
@@ -30,7 +30,9 @@ class Post(Core):
         return Promise(guarantees=(), patience_ms=parameters.patience_ms(), retained=hosts)
 
     def on_broadcast(self, sequence, payload):
-        self.links.send(self.env.host, sequence, payload, to=tuple(payload.decode().split()))
+        to = tuple(payload.decode().split())
+        destination = Destination(LISTED, to) if to else Destination(EVERYBODY, self.env.hosts)
+        self.links.send(self.env.host, sequence, payload, to=destination)
 
     def on_letter(self, sender, letter):
         assert sender == letter.origin
@@ -70,7 +72,7 @@ def test_a_letter_to_one_host_goes_there_only(world):
 def test_a_message_is_stored_once_however_many_it_is_for(world):
     post(world, "h1")
     assert {key: value for key, value in world["h1"].kept("core.links").items() if key != "sent"} == {
-        "letter/1": ["h1", 1, b"", []]
+        "letter/1": ["h1", 1, b"", EVERYBODY, b"\x07"]
     }
 
 

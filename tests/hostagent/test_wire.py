@@ -12,21 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostagent.contract.messages import (
+    LISTED,
     LONGEST_PAYLOAD,
     GroupNumber,
     HostName,
     HostNameOrNone,
     HostSet,
+    HostSetOrNone,
     Message,
     Purpose,
     Ranges,
 )
 from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Refused, own_fields
 from hostagent.parts.delivery import Copy
+from hostagent.parts.links import Letter
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
 from hostagent.protocols.cluster_tree import ClusterTree
 from hostagent.protocols.cluster_tree.messages import Hearsay, Hello, Info, Pointer, Report
+from hostagent.protocols.eager_reliable import EagerReliable
 from tests.hostagent.arbitrary import NUMBERS, RUN, messages, unhurried
 
 KINDS = [(core, kind) for core in PROTOCOLS.values() for kind in core.messages]
@@ -164,6 +168,26 @@ def test_a_kind_without_fields_of_its_own_has_an_empty_body():
     assert refusal(ack[:-1] + msgspec.msgpack.encode([1])) == "malformed"
 
 
+def test_fields_at_the_end_that_have_their_default_are_left_out():
+    links = codec(EagerReliable)
+    plain, listed = Letter(0, "h1", 1, 7, 7, b"x"), Letter(LISTED, "h1", 1, 7, 7, b"x", b"\3")
+    bodies = [links.part(letter, Purpose.DATA).body for letter in (plain, listed)]
+    assert bodies == [msgspec.msgpack.encode(fields) for fields in ([7, 7, b"x"], [7, 7, b"x", b"\3"])]
+    for letter in (plain, listed):
+        assert links.decode(links.encode(2, 1, letter, Purpose.DATA, 0)).messages == (letter,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [([7, 7], "malformed"), ([7, 7, b"x", b"\3", 1], "malformed"), ([7, 7, b"x", b"\x08"], "unknown_host")],
+    ids=["too few", "too many", "a host too many"],
+)
+def test_a_body_with_fields_that_may_be_left_out_is_refused_if_others_are(fields, reason):
+    links = codec(EagerReliable)
+    datagram = links.encode(2, 1, Letter(0, "h1", 1, 7, 7, b"x"), Purpose.DATA, 0)
+    assert refusal(datagram[: HEADER.size] + msgspec.msgpack.encode(fields), links) == reason
+
+
 TREE = codec(ClusterTree)
 INFO = (7, ((9, 9), (11, 2**32 - 1)), 0.0)
 
@@ -207,7 +231,7 @@ def unbounded(kind: type[Message]) -> list[str]:
 
 def bounded(of: Any) -> bool:
     """Whether a type says it. The codec applies rules to whole fields only, so they bound no part of one."""
-    return of in {HostName, HostNameOrNone, HostSet, Ranges} or part_is_bounded(of)
+    return of in {HostName, HostNameOrNone, HostSet, HostSetOrNone, Ranges} or part_is_bounded(of)
 
 
 def part_is_bounded(of: Any) -> bool:

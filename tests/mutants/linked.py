@@ -1,6 +1,7 @@
 """Best-effort and eager reliable broadcast with one thing broken, one class a mistake; what their links get wrong is in `parts`."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from hostagent.contract.messages import LISTED, Destination
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.eager_reliable import EagerReliable
 
@@ -18,7 +19,7 @@ class DeliversTheNextMessage(BestEffort):
 
 class SourceDoesNotDeliver(BestEffort):
     def on_multicast(self, to, sequence, payload):
-        self.links.send(self.env.host, sequence, payload)
+        self.links.send(self.env.host, sequence, payload, to=to)
 
 
 class DeliversWithoutLooking(BestEffort):
@@ -40,21 +41,21 @@ class RelaysTheFirstMessageOnly(EagerReliable):
 
 
 class RelaysToTheOrigin(EagerReliable):
-    def _take(self, origin, sequence, payload):
+    def _take(self, origin, sequence, payload, to):
         if origin == self.env.host:
-            super()._take(origin, sequence, payload)
+            super()._take(origin, sequence, payload, to)
         elif sequence not in self.delivery.delivered(origin):
             self.delivery.deliver(origin, sequence, payload)
-            self.links.send(origin, sequence, payload, to=(origin,))
+            self.links.send(origin, sequence, payload, to=Destination(LISTED, (origin,)))
 
 
 class RelaysToTheNextHost(EagerReliable):
-    def _take(self, origin, sequence, payload):
+    def _take(self, origin, sequence, payload, to):
         if origin == self.env.host:
-            super()._take(origin, sequence, payload)
+            super()._take(origin, sequence, payload, to)
         elif sequence not in self.delivery.delivered(origin):
             self.delivery.deliver(origin, sequence, payload)
-            self.links.send(origin, sequence, payload, to=self.env.peers[:1])
+            self.links.send(origin, sequence, payload, to=Destination(LISTED, self.env.peers[:1]))
 
 
 class RelaysWithoutDelivering(EagerReliable):
@@ -64,10 +65,10 @@ class RelaysWithoutDelivering(EagerReliable):
 
 
 class DeliversEveryCopy(EagerReliable):
-    def _take(self, origin, sequence, payload):
+    def _take(self, origin, sequence, payload, to):
         if sequence in self.delivery.delivered(origin):
             self.env.deliver(origin, sequence, payload)
-        super()._take(origin, sequence, payload)
+        super()._take(origin, sequence, payload, to)
 
 
 class ForgetsItsDeliveriesAtRestart(EagerReliable):

@@ -1,6 +1,7 @@
 """Parts of protocols with one thing broken, one class a mistake, and how a protocol is given one of them."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from hostagent.contract.messages import LISTED, Destination
 from hostagent.parts.detector import Detector
 from hostagent.parts.links import Acknowledgement, Links
 
@@ -86,7 +87,9 @@ class SaysThatAllHasArrived(Links):
 
 class SkipsTheLastHost(Links):
     def send(self, origin, sequence, payload, **options):
-        super().send(origin, sequence, payload, **options | {"to": self.env.peers[:-1]})
+        to = options["to"]
+        fewer = tuple(host for host in to.hosts if host != self.env.peers[-1])
+        super().send(origin, sequence, payload, **options | {"to": Destination(LISTED, fewer)})
 
 
 class KeepsEveryLetter(Links):

@@ -1,8 +1,9 @@
 """Lazy reliable and uniform broadcast with one thing broken, one class a mistake; what their links and detector get wrong is in `parts`."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from hostagent.contract.messages import LISTED, Destination, host_set
 from hostagent.protocols.lazy_reliable import LazyReliable
-from hostagent.protocols.uniform import Uniform
+from hostagent.protocols.uniform import Pending, Uniform
 
 # Lazy reliable broadcast
 
@@ -64,44 +65,44 @@ class DeliversAgainAfterRestart(LazyReliable):
 
 
 class ByMajority(Uniform):
-    def _can_deliver(self, acks):
-        return 2 * len(acks) > len(self.env.hosts)
+    def _can_deliver(self, acks, hosts):
+        return 2 * len(acks) > len(hosts)
 
 
 class ByMajorityOfTheTrusted(Uniform):
-    def _can_deliver(self, acks):
-        trusted = [host for host in self.env.hosts if host not in self.detector.suspected]
+    def _can_deliver(self, acks, hosts):
+        trusted = [host for host in hosts if host not in self.detector.suspected]
         return 2 * sum(host in acks for host in trusted) > len(trusted)
 
 
 class AtOnce(Uniform):
-    def _can_deliver(self, acks):
+    def _can_deliver(self, acks, hosts):
         return True
 
 
 class AfterOneAcknowledgement(Uniform):
-    def _can_deliver(self, acks):
+    def _can_deliver(self, acks, hosts):
         return len(acks) > 1
 
 
 class AsBestEffort(Uniform):
-    def on_broadcast(self, sequence, payload):
+    def on_multicast(self, to, sequence, payload):
         self.delivery.deliver(self.env.host, sequence, payload)
-        self.links.send(self.env.host, sequence, payload)
+        self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_letter(self, sender, letter):
         self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
 
 
 class IgnoresSuspicion(Uniform):
-    def _can_deliver(self, acks):
-        return len(acks) == len(self.env.hosts)
+    def _can_deliver(self, acks, hosts):
+        return len(acks) == len(hosts)
 
 
 class OriginDeliversAtOnce(Uniform):
-    def on_broadcast(self, sequence, payload):
+    def on_multicast(self, to, sequence, payload):
         self.delivery.deliver(self.env.host, sequence, payload)
-        super().on_broadcast(sequence, payload)
+        super().on_multicast(to, sequence, payload)
 
 
 class LooksAgainOnLettersOnly(Uniform):
@@ -134,14 +135,14 @@ class NeverForgetsAcknowledgements(Uniform):
 class PassesNothingOn(Uniform):
     """Only the origin is told who has a message."""
 
-    def _acknowledge(self, host, message, payload):
+    def _acknowledge(self, host, message, payload, to):
         origin, sequence = message
         if origin == self.env.host or message in self.pending:
-            super()._acknowledge(host, message, payload)
+            super()._acknowledge(host, message, payload, to)
             return
-        self.pending[message] = payload
-        self.env.store(f"pending/{origin}/{sequence}", payload)
-        self.links.send(origin, sequence, payload, to=(origin,))
+        self.pending[message] = Pending(payload, to)
+        self.env.store(f"pending/{origin}/{sequence}", (payload, to.group, host_set(to.hosts, self.env.hosts)))
+        self.links.send(origin, sequence, payload, to=Destination(LISTED, (origin,)))
         self._note(self.env.host, message)
         self._note(host, message)
         self._deliver_if_all_have_it(message)
