@@ -16,7 +16,8 @@ from runfiles.format import Count, Event
 
 KEPT: Final = frozenset(
     {
-        *("broadcast", "receive", "deliver", "commit", "take-back", "view"),
+        *("broadcast", "receive", "deliver", "commit", "take-back"),
+        *("view", "join", "leave", "token", "recovered"),
         *("sample", "parent", "suspect", "trust", "start"),
     }
 )
@@ -62,6 +63,15 @@ class _ViewDetails(msgspec.Struct):
     members: tuple[str, ...]
 
 
+class _MembershipDetails(msgspec.Struct):
+    group: GroupNumber
+
+
+class _TokenDetails(msgspec.Struct):
+    generation: Count
+    held: bool
+
+
 class _SampleDetails(msgspec.Struct):
     sent: Count
     items: Count
@@ -78,6 +88,9 @@ class _SuspicionDetails(msgspec.Struct):
 
 _DETAILS: Final[dict[str, type[Any]]] = {
     "view": _ViewDetails,
+    "join": _MembershipDetails,
+    "leave": _MembershipDetails,
+    "token": _TokenDetails,
     "sample": _SampleDetails,
     "parent": _ParentDetails,
     "suspect": _SuspicionDetails,

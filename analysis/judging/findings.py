@@ -2,10 +2,22 @@
 
 import enum
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId, ParentChange, Sample
+from analysis.judging.history import (
+    BroadcastEvent,
+    Delivery,
+    History,
+    MembershipRequest,
+    MessageId,
+    ParentChange,
+    Sample,
+    TokenChange,
+    Transit,
+    View,
+)
 
 
 class Verdict(enum.StrEnum):
@@ -21,7 +33,7 @@ class Verdict(enum.StrEnum):
 
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event of a counterexample: `broadcast`, `deliver`, `sample`, `parent`, `suspect`, or `missing` for a delivery due at that time."""
+    """An event of a counterexample, by its name in the log; `missing` for a mark that was due at that time, `send` for a datagram."""
 
     at_ns: int
     host: str
@@ -43,8 +55,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many cases the checker judged, the one that breaks the promise included; None in summaries from before they were counted."""
 
 
-Shown = BroadcastEvent | Delivery | Sample | ParentChange | Witness
+Shown = BroadcastEvent | Delivery | Sample | ParentChange | View | MembershipRequest | TokenChange | Transit | Witness
 """What can show that a promise is broken."""
+
+
+_EVENTS: Final[Mapping[type[Shown], str]] = {Sample: "sample", ParentChange: "parent", View: "view", TokenChange: "token"}
 
 
 def violated(cases: int, reason: str, *events: Shown) -> Finding:
@@ -81,11 +96,13 @@ def witness(event: Shown) -> Witness:
             return Witness(event.at_ns, event.origin, "broadcast", event.origin, event.sequence)
         case Delivery():
             return Witness(event.at_ns, event.host, "deliver", event.origin, event.sequence)
-        case Sample():
-            return Witness(event.at_ns, event.host, "sample")
-        case ParentChange():
-            return Witness(event.at_ns, event.host, "parent")
-    return event
+        case Transit():
+            return Witness(event.left_ns, event.sender, "send", event.origin, event.sequence)
+        case MembershipRequest():
+            return Witness(event.at_ns, event.host, "join" if event.joins else "leave")
+        case Witness():
+            return event
+    return Witness(event.at_ns, event.host, _EVENTS[type(event)])
 
 
 def name(message: MessageId) -> str:

@@ -80,6 +80,56 @@ class View(NamedTuple):
     members: tuple[str, ...]
     position: int = 0
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """What orders the events of one host: the lines of its log, and in a history without lines the times."""
+        return self.position, self.at_ns
+
+
+class MembershipRequest(NamedTuple):
+    """Host `host` asked to join a group, or to leave it."""
+
+    at_ns: int
+    host: str
+    group: int
+    joins: bool
+
+
+class TokenChange(NamedTuple):
+    """From `at_ns` on, host `host` holds the token of a generation, or holds it no longer."""
+
+    at_ns: int
+    host: str
+    generation: int
+    held: bool
+
+
+class Recovery(NamedTuple):
+    """Host `host` is back: its agent started at `at_ns`, or, with `complete`, its protocol has finished its recovery."""
+
+    at_ns: int
+    host: str
+    complete: bool
+
+
+class Transit(NamedTuple):
+    """A datagram between two hosts: when it left the link of its sender and arrived on the link of `to`; None if it never arrived.
+
+    A datagram to a group is one transit for each host that it was for. Of the messages of a pack a capture shows one, which the header
+    names; the simulator has one transit for each.
+    """
+
+    left_ns: int
+    arrived_ns: int | None
+    sender: str
+    to: str
+    origin: str
+    sequence: int
+    """The message that the datagram is about; 0 for none."""
+    kind: int
+    carries: bool
+    """Whether the message itself is in the datagram: its purpose is data or repair."""
+
 
 class ParentChange(NamedTuple):
     """Host `host` has `parent` in the tree of `source` from `at_ns` on; empty for no parent. `position` is the line of its log."""
@@ -114,6 +164,8 @@ class History(NamedTuple):
 
     `set_back` names the hosts whose clock was set back during the run: their times cannot be compared with those of other hosts.
     `damage` says what is known to be missing. A checker must not conclude anything from an absence in a damaged history.
+    `transits` are the datagrams between hosts, in the order in which they left; None if they were not recorded, as no promise of the run is
+    about them (`Promise.needs_transits`).
     """
 
     hosts: tuple[str, ...]
@@ -129,6 +181,10 @@ class History(NamedTuple):
     commits: tuple[Delivery, ...] = ()
     taken_back: tuple[Delivery, ...] = ()
     views: tuple[View, ...] = ()
+    requests: tuple[MembershipRequest, ...] = ()
+    tokens: tuple[TokenChange, ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    transits: tuple[Transit, ...] | None = None
 
     @property
     def messages(self) -> int:
@@ -168,9 +224,15 @@ LoggedEvent = tuple[str, int, int, str, str, int, dict[str, Any]]
 """Host, position in its log, time, event, origin, sequence and details."""
 
 
-def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, damage: Iterable[str]) -> History:
+def make(
+    hosts: tuple[str, ...],
+    events: Iterable[LoggedEvent],
+    ended_ns: int,
+    damage: Iterable[str],
+    transits: tuple[Transit, ...] | None = None,
+) -> History:
     """A history from events, those of each host in the order of its log."""
-    broadcasts, samples, views, parents, suspicions = [], [], [], _Parents(), _Suspicions()
+    broadcasts, others = [], _OtherEvents()
     marks: dict[str, list[Delivery]] = {mark: [] for mark in MARKS}
     # A group has the same members many times.
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -184,29 +246,59 @@ def make(hosts: tuple[str, ...], events: Iterable[LoggedEvent], ended_ns: int, d
         elif event in marks:
             ordinal = details.get("ordinal", 0)
             marks[event].append(Delivery(at_ns, host, origin, sequence, details.get("group", 0), position, ordinal))
-        elif event == "view":
-            views.append(View(at_ns, host, details["group"], details["view"], tuple(details["members"]), position))
-        elif event == "sample":
-            samples.append(Sample(at_ns, host, details["sent"], details["items"]))
-        elif event == "parent":
-            parents.change(ParentChange(at_ns, host, details["source"], details["parent"], position))
-        elif event in {"suspect", "trust"}:
-            suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
-        elif event == "start":
-            parents.forget(at_ns, host, position)
-            suspicions.forget(at_ns, host)
-    logged = tuple(broadcasts), tuple(marks["deliver"]), ended_ns, tuple(samples)
+        else:
+            others.take(host, position, at_ns, event, details)
+    logged = tuple(broadcasts), tuple(marks["deliver"]), ended_ns, tuple(others.samples)
     wrong_times = (
         f"the clock of {host} was set back during the run, so its times cannot be trusted" for host in hosts if host in set_back
     )
     missing = (*damage, *_numbered_twice(broadcasts), *wrong_times)
     return History(
-        *(hosts, *logged, missing, tuple(parents.changes), tuple(suspicions.changes), set_back),
+        *(hosts, *logged, missing, tuple(others.parents.changes), tuple(others.suspicions.changes), set_back),
         receipts=tuple(marks["receive"]),
         commits=tuple(marks["commit"]),
         taken_back=tuple(marks["take-back"]),
-        views=tuple(views),
+        views=tuple(others.views),
+        requests=tuple(others.requests),
+        tokens=tuple(others.tokens),
+        recoveries=tuple(others.recoveries),
+        transits=transits,
     )
+
+
+class _OtherEvents:
+    """The events that are about no single message."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.views: list[View] = []
+        self.requests: list[MembershipRequest] = []
+        self.tokens: list[TokenChange] = []
+        self.recoveries: list[Recovery] = []
+        self.parents = _Parents()
+        self.suspicions = _Suspicions()
+
+    def take(self, host: str, position: int, at_ns: int, event: str, details: dict[str, Any]) -> None:
+        """Note an event; one that no history is made of is ignored."""
+        match event:
+            case "sample":
+                self.samples.append(Sample(at_ns, host, details["sent"], details["items"]))
+            case "parent":
+                self.parents.change(ParentChange(at_ns, host, details["source"], details["parent"], position))
+            case "suspect" | "trust":
+                self.suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
+            case "view":
+                self.views.append(View(at_ns, host, details["group"], details["view"], tuple(details["members"]), position))
+            case "join" | "leave":
+                self.requests.append(MembershipRequest(at_ns, host, details["group"], event == "join"))
+            case "token":
+                self.tokens.append(TokenChange(at_ns, host, details["generation"], details["held"]))
+            case "recovered":
+                self.recoveries.append(Recovery(at_ns, host, complete=True))
+            case "start":
+                self.recoveries.append(Recovery(at_ns, host, complete=False))
+                self.parents.forget(at_ns, host, position)
+                self.suspicions.forget(at_ns, host)
 
 
 def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:

@@ -11,6 +11,7 @@ import msgspec
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding, Verdict, conclude
 from analysis.judging.history import History
+from analysis.judging.properties.datagrams import genuine, one_token
 from analysis.judging.properties.delivery import (
     agreement,
     convergence,
@@ -20,6 +21,7 @@ from analysis.judging.properties.delivery import (
     validity,
 )
 from analysis.judging.properties.load import bounded_memory, quiescence
+from analysis.judging.properties.membership import safe, sending_view, view_agreement, view_convergence
 from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
 from analysis.judging.properties.peers import cluster_tree, failure_detection
 from analysis.judging.reliability import relative_reliability
@@ -44,6 +46,12 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.BOUNDED_MEMORY: bounded_memory.check,
     Guarantee.CLUSTER_TREE: cluster_tree.check,
     Guarantee.FAILURE_DETECTION: failure_detection.check,
+    Guarantee.SENDING_VIEW: sending_view.check,
+    Guarantee.VIEW_AGREEMENT: view_agreement.check,
+    Guarantee.VIEW_CONVERGENCE: view_convergence.check,
+    Guarantee.SAFE: safe.check,
+    Guarantee.GENUINE: genuine.check,
+    Guarantee.ONE_TOKEN: one_token.check,
 }
 """The checker of each guarantee."""
 

@@ -9,6 +9,13 @@ A driver promises: calls come one at a time; what a core stored, traced and deli
 during that call leaves the host. So "store, then acknowledge" holds however the lines are ordered. Messages to the same host may share a
 datagram (`hostagent.runtime.packing`); they arrive as one call for each, in the order in which they were sent, or not at all.
 
+Some lines of the log are read by checkers. The environment writes most of them (`receive`, `deliver`, `commit`, `take_back`, `install`); a
+protocol that has a tree, a token or recovery work traces the others itself:
+
+    env.trace("parent", source=..., parent=...)       the host has a new parent in the tree of a source; empty for none
+    env.trace("token", generation=3, held=True)       the host holds the token from now on; held=False before it hands the token on
+    env.trace("recovered")                            the host has finished the recovery work that followed its restart
+
 A core is made of parts, such as links and a failure detector. Each part has its own storage keys and timers, and is called when the host
 starts and when one of the part's timers expires. A message goes to the core, which by default hands it to the part for its kind of message.
 """

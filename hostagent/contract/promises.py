@@ -12,8 +12,9 @@ Items = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
 
-    Those up to `CONVERGENCE` are about what the application sees, the next two about the load of network and hosts, the last two about the
-    path of messages and about failure detection.
+    Those up to `CONVERGENCE` are about what the application sees, the next two about the load of network and hosts, the next two about the
+    path of messages and about failure detection, then three about the views of groups. `SAFE` is about what all members of a group have
+    received, `GENUINE` and `ONE_TOKEN` are about the datagrams between hosts.
     """
 
     NO_CREATION = "no creation"
@@ -30,6 +31,12 @@ class Guarantee(enum.StrEnum):
     BOUNDED_MEMORY = "bounded memory"
     CLUSTER_TREE = "cluster tree"
     FAILURE_DETECTION = "failure detection"
+    SENDING_VIEW = "sending view"
+    VIEW_AGREEMENT = "view agreement"
+    VIEW_CONVERGENCE = "view convergence"
+    SAFE = "safe"
+    GENUINE = "genuine"
+    ONE_TOKEN = "one token"  # noqa: S105 - the token of a protocol, no secret
 
 
 class Scope(enum.StrEnum):
@@ -122,6 +129,10 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: tuple[Guarantee, ...]
     orders: tuple[Order, ...] = ()
     time_bounds: tuple[TimeBound, ...] = ()
+    safe_at: Step = Step.DELIVERY
+    """For `SAFE`: the mark before which all members must have received a message."""
+    token_kind: Annotated[int, msgspec.Meta(ge=0, lt=255)] | None = None
+    """For `ONE_TOKEN`: the number of the message kind that hands the token on, its place in `Core.messages`."""
     carrier: Carrier = Carrier.ORIGIN
     patience_ms: Amount
     """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
@@ -133,6 +144,11 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """Items that a host may still keep when there is nothing left to do."""
     retained_per_source: Items = 0
     """The items to add for each host that has broadcast."""
+
+    @property
+    def needs_transits(self) -> bool:
+        """Whether judging this promise takes the datagrams between hosts, beside what hosts log."""
+        return bool(self.time_bounds) or not {Guarantee.GENUINE, Guarantee.ONE_TOKEN}.isdisjoint(self.guarantees)
 
     def packed(self, pack_ms: float | None) -> "Promise":
         """The same promise with packing: both a message and the answer to it may wait `pack_ms` to share a datagram."""

@@ -7,6 +7,7 @@ from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.eager_reliable import EagerReliable
 from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.uniform import Uniform
+from tests.analysis import group_mutants as g
 from tests.analysis import mutants as m
 from tests.analysis import ordered_mutants as o
 from tests.analysis import plays
@@ -45,6 +46,16 @@ RIGHT = [
     (G.FAILURE_DETECTION, LazyReliable, plays.away_and_back),
     (G.FAILURE_DETECTION, Uniform, plays.away_and_back),
     (G.FAILURE_DETECTION, LazyReliable, plays.long_partition),
+    (G.SENDING_VIEW, g.Synchronous, plays.joins),
+    (G.VIEW_AGREEMENT, g.Synchronous, plays.joins),
+    (G.VIEW_AGREEMENT, g.Synchronous, plays.leaves),
+    (G.VIEW_CONVERGENCE, g.Synchronous, plays.joins),
+    (G.VIEW_CONVERGENCE, g.Synchronous, plays.leaves),
+    (G.SAFE, g.Safe, plays.quiet_day),
+    (G.SAFE, g.Safe, plays.last_first),
+    (G.SAFE, g.Safe, plays.to_a_group),
+    (G.GENUINE, g.Safe, plays.to_a_group),
+    (G.ONE_TOKEN, g.Ring, plays.round_and_round),
 ]
 
 # fmt: off
@@ -99,5 +110,28 @@ BROKEN = [
     (G.FAILURE_DETECTION, with_part(LazyReliable, "detector", NeverTrustsAgain), plays.away_and_back, "h1 suspected h3 from 11.000 s to 21.000 s, though both ran and were connected"),
     (G.FAILURE_DETECTION, with_part(LazyReliable, "detector", SuspectsEverybody), plays.quiet_day, "h2 suspected h1 from 3.003 s to 14.000 s, though both ran and were connected"),
     (G.CLUSTER_TREE, m.LeavesAgain, plays.quiet_day, "h2 has no parent, in the tree of h1 when the run ended at 14.000 s, though there was news at 0.000 s and no fault since"),
+    (G.SENDING_VIEW, g.TakesOldMessages, plays.joins, "h1 delivered message 1 of h3 at 1.008 s in view 1 of group 1, but h3 sent it at 1.000 s in view 0"),
+    (G.SENDING_VIEW, g.InstallsAtOnce, plays.joins, "h3 delivered message 2 of h2 at 1.009 s in view 1 of group 1, but h2 sent it at 1.000 s in view 0"),
+    (G.SENDING_VIEW, g.InstallsWhatItAsksFor, plays.joins, "h4 delivered message 2 of h2 at 1.002 s in view 1 of group 1, but h2 sent it at 1.000 s in view 0"),
+    (G.SENDING_VIEW, g.InstallsLate, plays.leaves, "h2 delivered message 2 of h3 at 1.002 s in view 0 of group 1, but h3 sent it at 1.000 s in view 1"),
+    (G.VIEW_AGREEMENT, g.InstallsAtOnce, plays.joins, "h1 and h3 both went from view 0 to view 1 of group 1, at 1.003 s and 1.006 s, but only h1 delivered message 2 of h2 in between, at 1.001 s"),
+    (G.VIEW_AGREEMENT, g.InstallsLate, plays.joins, "h2 and h1 both went from view 0 to view 1 of group 1, at 2.003 s and 1.003 s, but only h2 delivered message 1 of h1 in between, at 2.003 s"),
+    (G.VIEW_AGREEMENT, g.ForgetsWhatWaits, plays.joins, "h1 and h3 both went from view 0 to view 1 of group 1, at 1.003 s and 1.009 s, but only h1 delivered message 2 of h2 in between, at 1.001 s"),
+    (G.VIEW_AGREEMENT, g.DeliversOnlyItsOwnBeforeAView, plays.joins, "h1 and h3 both went from view 0 to view 1 of group 1, at 1.003 s and 1.009 s, but only h1 delivered message 1 of h2 in between, at 0.001 s"),
+    (G.VIEW_CONVERGENCE, g.IgnoresRequests, plays.joins, "h1 had view 0 of group 1 with h1, h2, h3, though h4 asked to join at 1.000 s, when the run ended at 14.000 s"),
+    (G.VIEW_CONVERGENCE, g.TellsOnlyTheOneThatAsked, plays.joins, "h2 had view 0 of group 1 with h1, h2, h3, though h4 asked to join at 1.000 s, when the run ended at 14.000 s"),
+    (G.VIEW_CONVERGENCE, g.NumbersViewsByItself, plays.joins, "h1 had view 1 of group 1 with h1, h2, h3, h4, but h3 had view 2 of group 1 with h1, h2, h3, h4, when the run ended at 14.000 s"),
+    (G.VIEW_CONVERGENCE, g.ForgetsToCountOut, plays.leaves, "h1 had view 1 of group 1 with h1, h2, h3, though h2 asked to leave at 0.000 s, when the run ended at 11.000 s"),
+    (G.SAFE, g.DeliversOnReceipt, plays.last_first, "h3 delivered message 3 of h1 at 0.001 s, but h2 received it only at 0.003 s"),
+    (G.SAFE, g.OneMissingIsEnough, plays.last_first, "h1 delivered message 3 of h1 at 0.002 s, but h2 received it only at 0.005 s"),
+    (G.SAFE, g.OriginDoesNotWait, plays.quiet_day, "h1 delivered message 1 of h1 at 0.000 s, but h3 received it only at 0.002 s"),
+    (G.SAFE, g.AcknowledgesFirst, plays.to_a_group, "h2 delivered message 1 of h2 at 0.004 s, but h3 received it only at 0.005 s"),
+    (G.GENUINE, g.SendsToAll, plays.to_a_group, "h2 sent h1 a datagram about message 1 of h2 at 0.000 s, which arrived at 0.001 s, but the message is for h2, h3, h4 only"),
+    (G.GENUINE, g.GoesOverTheFirstHost, plays.to_a_group, "h2 sent h1 a datagram about message 1 of h2 at 0.000 s, which arrived at 0.001 s, but the message is for h2, h3, h4 only"),
+    (G.GENUINE, g.TellsAllThatItHasIt, plays.to_a_group, "h3 sent h1 a datagram about message 1 of h2 at 0.001 s, which arrived at 0.004 s, but the message is for h2, h3, h4 only"),
+    (G.ONE_TOKEN, g.TakesATokenTwice, plays.round_and_round, "h1 held the token of generation 1 from 0.303 s until 0.403 s, and h3 began to hold it at 0.352 s"),
+    (G.ONE_TOKEN, g.KeepsTheToken, plays.round_and_round, "h1 held the token of generation 1 from 0.000 s until 0.303 s, and h2 began to hold it at 0.101 s"),
+    (G.ONE_TOKEN, g.MakesASecondToken, plays.round_and_round, "h2 held the token of generation 1 from 0.101 s until 0.201 s, and h3 began to hold it at 0.150 s"),
+    (G.ONE_TOKEN, g.ForgesAToken, plays.round_and_round, "h1 sent h2 a token at 0.000 s, but had never handed one on"),
 ]
 # fmt: on

@@ -174,3 +174,55 @@ def many_messages(core) -> Stage:
         stage.run(0.1)
     stage.run(10)
     return stage
+
+
+def joins(core) -> Stage:
+    """h4 joins the group of h1, h2 and h3 while messages are under way and overtake each other."""
+    stage = Stage(core, 4, choose=Random(11).randrange, members={1: ("h1", "h2", "h3")})
+    stage.broadcast("h2", to=1)
+    stage.run(1)
+    stage.broadcast("h3", to=1)
+    stage.join("h4", 1)
+    stage.broadcast("h2", to=1)
+    stage.run(1)
+    for host in ("h1", "h4"):
+        stage.broadcast(host, to=1)
+        stage.run(1)
+    stage.run(10)
+    return stage
+
+
+def leaves(core) -> Stage:
+    """h2 leaves the group of h1, h2 and h3 while messages are under way."""
+    stage = Stage(core, 4, members={1: ("h1", "h2", "h3")})
+    for host in ("h2", "h3"):
+        stage.broadcast(host, to=1)
+    stage.leave("h2", 1)
+    stage.run(1)
+    stage.broadcast("h3", to=1)
+    stage.run(10)
+    return stage
+
+
+def to_a_group(core) -> Stage:
+    """h2 and h3 send to a group that h1 is not in."""
+    stage = Stage(core, 4, members={1: ("h2", "h3", "h4")})
+    for host in ("h2", "h3"):
+        stage.broadcast(host, to=1)
+        stage.run(1)
+    return stage
+
+
+def round_and_round(core) -> Stage:
+    """Two hosts broadcast, and the first token to h2 arrives twice, the second time after h2 has handed it on."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage._run_until(0.1005)
+    stage.expire()
+    stage.duplicate()
+    stage.held, stage.in_flight = stage.in_flight[1:], stage.in_flight[:1]
+    stage.run(0.15)
+    stage.release()
+    stage.broadcast("h3")
+    stage.run(2)
+    return stage

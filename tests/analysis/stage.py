@@ -6,12 +6,13 @@ does it.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import History, make
+from analysis.judging.history import History, Transit, make
 from hostagent.contract.core import Core
 from hostagent.contract.events import Event
+from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Carrier, Promise
 from hostagent.contract.wire import Part
 from hostagent.runtime.memory import retained_items
@@ -40,29 +41,50 @@ def numbered(*events: tuple) -> list[tuple]:
 
 
 def promise(patience_ms=5000.0, carrier=Carrier.ORIGIN, background=0.0, retained=12) -> Promise:
-    return Promise(guarantees=(), carrier=carrier, patience_ms=patience_ms, background_per_second=background, retained=retained)
+    return Promise(
+        guarantees=(),
+        carrier=carrier,
+        patience_ms=patience_ms,
+        background_per_second=background,
+        retained=retained,
+        # The small protocols with a token have it as their first kind of message.
+        token_kind=0,
+    )
 
 
 class Stage(World):
     """Hosts h1, h2, ... that run one protocol, and what is done to them."""
 
-    def __init__(self, core: type[Core], size: int = 3, *, choose: Callable[[int], int] = lambda _: 0, groups: int = 1) -> None:
+    def __init__(
+        self,
+        core: type[Core],
+        size: int = 3,
+        *,
+        choose: Callable[[int], int] = lambda _: 0,
+        groups: int = 1,
+        members: Mapping[int, tuple[str, ...]] | None = None,
+    ) -> None:
         self.events, self.faults = [], []
         self.away, self.held = set(), []
         self.sent_by = Counter()
         self.choose, self.group_count = choose, groups
-        super().__init__(core, size)
+        # Packets with the time when they left and their kind, by identity, and when they arrived: a duplicate is the same object.
+        self.left, self.arrived_ns = {}, {}
+        super().__init__(core, size, groups=members)
         self.network = star(size)
 
     def log(self, host: str, event: Event) -> None:
-        """Write an event down. The n-th broadcast of a host goes to group n modulo `groups`."""
+        """Write an event down. With `groups`, the n-th broadcast of a host goes to group n modulo `groups`."""
         if event.event != "start":
-            details = {"group": event.sequence % self.group_count} if event.event == "broadcast" else event.details
+            in_turn = self.group_count > 1 and event.event == "broadcast"
+            details = {"group": event.sequence % self.group_count} if in_turn else event.details
             self.events.append((host, event.at_ns, event.event, event.origin, event.sequence, details))
 
     def send(self, sender: str, to: str, part: Part) -> None:
         self.sent_by[sender] += 1
+        before = len(self._in_flight)
         super().send(sender, to, part)
+        self.left |= {id(packet): (self.now_ns, packet, part.kind) for packet in self._in_flight[before:]}
 
     def hold(self, sender: str, to: str) -> None:
         """Keep back what is in flight between two hosts, until `release`."""
@@ -77,6 +99,7 @@ class Stage(World):
         packet: Packet = self.in_flight.pop(self.choose(len(self.in_flight)))
         self.now_s += 0.001
         if self.away.isdisjoint({packet.sender, packet.to}):
+            self.arrived_ns.setdefault(id(packet), self.now_ns)
             self[packet.to].life.receive(packet.sender, [packet.message], expensive=False)
             self[packet.to].carry_out()
 
@@ -125,7 +148,22 @@ class Stage(World):
         self.faults.append(FaultRecord(fault=fault, target=target, asked_ns=self.now_ns, applied_ns=self.now_ns, details=details))
 
     def history(self, damage: tuple[str, ...] = ()) -> History:
-        return make(self.hosts, numbered(*self.events), self.now_ns, damage)
+        return make(self.hosts, numbered(*self.events), self.now_ns, damage, tuple(map(self._transit, self.left)))
+
+    def _transit(self, number: int) -> Transit:
+        left_ns, packet, kind = self.left[number]
+        about, carries = packet.message, packet.purpose is not Purpose.CONTROL
+        return Transit(
+            *(left_ns, self.arrived_ns.get(number), packet.sender, packet.to, about.origin, about.sequence, kind, carries)
+        )
+
+    def join(self, host: str, group: int) -> None:
+        self[host].life.join(group)
+        self[host].carry_out()
+
+    def leave(self, host: str, group: int) -> None:
+        self[host].life.leave(group)
+        self[host].carry_out()
 
     def connectivity(self) -> Connectivity:
         return Connectivity(self.network, self.faults, self.now_ns)

@@ -1,0 +1,1 @@
+"""Checkers of promises that only the datagrams between hosts can show."""
