@@ -322,10 +322,7 @@ class Ring(Small):
     """The token goes round; who holds it broadcasts what waits, and hands it on a tenth of a second later."""
 
     messages = (Token, Copy)
-<<<<<<< Updated upstream
-=======
     token_kind = 0
->>>>>>> Stashed changes
 
     def __init__(self, env, parameters):
         super().__init__(env, parameters)

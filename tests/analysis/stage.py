@@ -41,15 +41,7 @@ def numbered(*events: tuple) -> list[tuple]:
 
 
 def promise(patience_ms=5000.0, carrier=Carrier.ORIGIN, background=0.0, retained=12) -> Promise:
-    return Promise(
-        guarantees=(),
-        carrier=carrier,
-        patience_ms=patience_ms,
-        background_per_second=background,
-        retained=retained,
-        # The small protocols with a token have it as their first kind of message.
-        token_kind=0,
-    )
+    return Promise(guarantees=(), carrier=carrier, patience_ms=patience_ms, background_per_second=background, retained=retained)
 
 
 class Stage(World):

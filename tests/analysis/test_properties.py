@@ -153,11 +153,7 @@ SHOWN = {G.NO_DUPLICATION, *ORDERS, G.SENDING_VIEW, G.SAFE, G.GENUINE, G.ONE_TOK
 @pytest.mark.parametrize(("guarantee", "core", "play", "sentence"), BROKEN)
 def test_in_a_damaged_history_what_is_there_counts_and_what_is_missing_does_not(guarantee, core, play, sentence):
     stage = play(core)
-<<<<<<< Updated upstream
-    finding = CHECKS[guarantee](stage.history(damage=("cut",)), promise(), stage.connectivity())
-=======
     finding = judged(guarantee, stage, damage=("cut",))
->>>>>>> Stashed changes
     shown = (guarantee in SHOWN and "never" not in sentence) or (guarantee is G.NO_CREATION and ", before h" in sentence)
     assert finding.verdict is (Verdict.VIOLATED if shown else Verdict.UNKNOWN)
 
