@@ -46,6 +46,8 @@ BESIDE_RUNS = frozenset(("plots", "claims.json", "report.html"))
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """A count; it is small enough to be exact as a float."""
+Medium = Literal["unicast", "multicast"]
+"""How a message to a group travels: as one datagram to each member, or as one that the switches copy."""
 
 
 class CaptureRecord(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     promise: Promise
     """What the protocol promises with these parameters among these hosts."""
-    medium: Literal["unicast", "multicast"] = "unicast"
+    medium: Medium = "unicast"
     """Whether a message to several hosts is one datagram to each, or one datagram that the switches copy."""
     pack_ms: float | None = None
     """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
@@ -139,7 +141,7 @@ class GroupsFile(msgspec.Struct, frozen=True):
 
 Counters = dict[str, dict[str, Count]]
 """For every host, the counters of `hostagent.runtime.counters.NAMES` and two that the kernel keeps: `overflowed` (datagrams that found the
-agent's socket buffer full) and `unreachable` (datagrams to a port without a listener)."""
+agent's socket buffer full) and `unreachable` (datagrams to a port or a group without a listener)."""
 
 __all__ = ["CaptureRecord", "Counters", "Event", "FaultRecord", "LinkDrops", "RunRecord"]
 

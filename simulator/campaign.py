@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from runfiles.format import Medium
 from simulator.cases import Case, run
 from simulator.shrink import broken, shrink
 from simulator.swarm import draw_case
@@ -61,9 +62,9 @@ class Tally:
             self.failures.append(line)
 
 
-def run_seed(protocol: str, seed: int, parameters: dict[str, Any]) -> Line:
+def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Medium = "unicast") -> Line:
     """Draw the case of a seed, simulate and judge it."""
-    case, kinds = draw_case(protocol, seed, parameters)
+    case, kinds = draw_case(protocol, seed, parameters, medium)
     result = run(case)
     judgement = result.judgement
     return Line(

@@ -10,6 +10,7 @@ from analysis.judging.history import History, make
 from analysis.judging.judge import Judgement, judge
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
+from runfiles.format import Medium
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
 from simulator.engine import Outcome, simulate
@@ -40,6 +41,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     parameters: dict[str, Any] = {}
     pack_ms: float | None = 0.0
     """How messages to the same host share a datagram; `hostagent.runtime.packing` has the values."""
+    medium: Medium = "unicast"
+    """How a message to a group travels."""
     beyond: bool = False
     """Whether the case has faults that the protocol does not claim to survive."""
 
@@ -64,7 +67,13 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
     core = core or PROTOCOLS[case.protocol]
     parameters = msgspec.convert(case.parameters, core.Parameters)
     healing = Healing(case.heal_for_ms, case.dead, case.cut_off) if case.heal_for_ms else None
-    outcome = simulate(scenario, core, parameters, case.seed, healing=healing, sample_ms=SAMPLE_MS, pack_ms=case.pack_ms)
+    outcome = simulate(
+        *(scenario, core, parameters, case.seed),
+        healing=healing,
+        sample_ms=SAMPLE_MS,
+        pack_ms=case.pack_ms,
+        multicasts=case.medium == "multicast",
+    )
     promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
     history = history_of(outcome)

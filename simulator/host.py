@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hostagent.contract.core import Core
-from hostagent.contract.environment import Clock, decode_value
+from hostagent.contract.environment import Clock, Receiver, decode_value
 from hostagent.contract.messages import EVERYBODY
 from hostagent.contract.wire import Part
 from hostagent.runtime.control import CrashWhen
@@ -47,6 +47,7 @@ class SimulatedHost:
         self._alarm_ns: int | None = None
         self._outbox: deque[Datagram] = deque()
         self._timers: dict[str, int] = {}
+        self._joined: set[int] = set()
 
     @property
     def core(self) -> Core:
@@ -78,6 +79,7 @@ class SimulatedHost:
             multicasts=self._world.multicasts,
             crashes=self.crashes,
         )
+        self._joined.clear()
         self.life.start(self._storage)
         self._end_call()
 
@@ -130,6 +132,10 @@ class SimulatedHost:
         self.counters["broadcast"] += 1
         self.life.broadcast(payload, to)
 
+    def hears(self, to: Receiver) -> bool:
+        """Whether datagrams to this host or group get to the agent: it must run, and have joined the group."""
+        return self.alive and (isinstance(to, str) or to in self._joined)
+
     def receive(self, sender: str, parts: Sequence[Part], expensive: bool) -> None:
         """Take a datagram that has arrived."""
         messages = (parts[0].message,) if len(parts) == 1 else [part.message for part in parts]
@@ -178,6 +184,8 @@ class SimulatedHost:
                 world.after(due_ns - world.now_ns, self.do, self._fire, name, due_ns)
         for to, part in effects.sends:
             self._packer.add(to, world.as_received(part))
+        for group, is_member in effects.memberships.items():
+            (self._joined.add if is_member else self._joined.discard)(group)
         life.committed()
 
     def _leave(self) -> None:

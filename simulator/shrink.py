@@ -52,6 +52,8 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield from (msgspec.structs.replace(case, sources=(source,)) for source in case.sources)
     if case.pack_ms:
         yield msgspec.structs.replace(case, pack_ms=0.0)
+    if case.medium == "multicast":
+        yield msgspec.structs.replace(case, medium="unicast")
     yield from (msgspec.structs.replace(case, topology=topology) for topology in _simpler(case.topology))
 
 

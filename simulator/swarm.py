@@ -11,6 +11,7 @@ import msgspec
 
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
+from runfiles.format import Medium
 from scenarios import faults as vocabulary
 from scenarios.faults import AnyFault, Trigger, trunks
 from simulator.cases import Case
@@ -175,8 +176,10 @@ TROUBLES = (*KINDS, *FOR_GOOD, *_LINK_OPTIONS)
 """Every kind of trouble that a case can have."""
 
 
-def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = None) -> tuple[Case, frozenset[str]]:
-    """The case of a seed, and the kinds of trouble that it has."""
+def draw_case(
+    protocol: str, seed: int, parameters: dict[str, object] | None = None, medium: Medium = "unicast"
+) -> tuple[Case, frozenset[str]]:
+    """The case of a seed, and the kinds of trouble that it has. Nothing else depends on the medium."""
     random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret
     core = PROTOCOLS[protocol]
     beyond = random.randrange(BEYOND_ONE_IN) == 0
@@ -210,6 +213,7 @@ def draw_case(protocol: str, seed: int, parameters: dict[str, object] | None = N
         parameters=parameters or {},
         beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
         pack_ms=pack_ms,
+        medium=medium,
     )
     return case, frozenset((*on, *link_kinds))
 

@@ -92,6 +92,7 @@ class World:
         self._up = every_port(network)
         self._routed_groups = {EVERYBODY: network.hosts, **groups} if multicasts else {}
         self._routes = routes(network, self._up, groups=self._routed_groups)
+        self._regrouped = False
         self.controller_alive = True
         self.blank: set[str] = set()
         """Switches that have restarted and have no flows yet."""
@@ -281,7 +282,7 @@ class World:
 
     def _into_host(self, packet: Packet, host: SimulatedHost) -> None:
         self._trace.update(b"%d %d %d %s\n" % (self.now_ns, host.number, packet.number, packet.sender.encode()))
-        if not host.alive:
+        if not host.hears(packet.destination):
             host.counters["unreachable"] += 1
             return
         host.do(host.receive, packet.sender, packet.parts, packet.expensive)
@@ -295,6 +296,13 @@ class World:
             elif pipe.up:
                 pipe.pull()
         self.after(REROUTING_NS, self.reroute)
+
+    def set_members(self, group: int, members: tuple[str, ...]) -> None:
+        """On a network that multicasts, have the controller send packets to a group to these hosts; the routes follow later."""
+        if self.multicasts:
+            self._routed_groups = {**self._routed_groups, group: members}
+            self._regrouped = True
+            self.after(REROUTING_NS, self.reroute)
 
     def start_controller(self) -> None:
         """Start a controller. Its routes are in force after `REROUTING_NS`, as after a change of a link."""
@@ -312,9 +320,9 @@ class World:
             for neighbour, number in ports.items()
             if self.pipes[switch, neighbour].up
         )
-        if up != self._up:
+        if up != self._up or self._regrouped:
             self._routes = routes(self.network, up, self._routes, self._routed_groups)
-            self._up = up
+            self._up, self._regrouped = up, False
 
 
 _SENT: Final = [f"sent_{purpose.name.lower()}" for purpose in Purpose]

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, get_args
 
 from controller.address import address
 from hostagent.protocols.propagation_graph.generator import METHODS
 from runfiles.archives import LIMITS
 from runfiles.errors import ResultsError
+from runfiles.format import Medium
 from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
@@ -34,6 +35,8 @@ _PACK = (
     "which messages to the same host share a datagram: none (off), those that are sent at once (0ms, the default), or those "
     "of a time such as 25ms; then a host sends one datagram to each host in that time, and more only if datagrams are full"
 )
+
+_MEDIUM = "how a message to a group travels: as one datagram to each member, or as one that the switches copy"
 
 _OPTIONAL = {
     "mininet": "Mininet is not installed, which this command needs: run ./setup.sh as root",
@@ -113,7 +116,7 @@ def _add_runs(verbs: _Verbs) -> None:
     )
     sweep.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     sweep.add_argument(
-        "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, a key, or PROTOCOL.PARAMETER"
+        "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, medium, a key, or PROTOCOL.PARAMETER"
     )
     sweep.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
     sweep.add_argument(
@@ -125,9 +128,11 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
+        verb.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
     replay = verbs.add_parser("replay", help="repeat recorded runs: the same broadcasts, faults and seeds", epilog=_EPILOG)
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
+    replay.add_argument("--medium", choices=get_args(Medium), help=f"{_MEDIUM} (default: as recorded)")
     replay.add_argument("--seed", type=int, metavar="N", help="another seed; for several runs, the lowest of their seeds")
     replay.set_defaults(call=_later("commands.run.replay"))
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
@@ -173,6 +178,7 @@ def _add_live(verbs: _Verbs) -> None:
     up.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
     up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
+    up.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
     up.set_defaults(call=_later("commands.up.up"))
     fault = verbs.add_parser("fault", help="send a verb to a network that is up: ./castbed fault fail s1 s2")
     fault.add_argument(
@@ -211,6 +217,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="number of cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
+    campaign.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
     for verb in (verbs.choices["sweep"], campaign):
         verb.add_argument("--jobs", type=_jobs, metavar="J", help="simulations at a time (default: one for each core)")
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")

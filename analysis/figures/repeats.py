@@ -73,6 +73,7 @@ def facets(run: MeasuredRun) -> dict[str, str]:
         "hosts": str(len(network.hosts)),
         "clusters": str(len(network.clusters)),
         "engine": record.engine,
+        "medium": record.medium,
         "pack_ms": "off" if record.pack_ms is None else f"{record.pack_ms:g}",
         # A setting may have the name of another fact: the setting `hosts` of a grid counts the hosts of each switch.
         **{key: str(value) for key, value in record.settings.items() if key not in {"hosts", "clusters"}},

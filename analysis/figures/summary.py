@@ -13,7 +13,7 @@ from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
-from runfiles.format import write
+from runfiles.format import Medium, write
 from runfiles.reading import RunInput
 from runfiles.versions import decode_file
 
@@ -59,6 +59,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     pack_ms: float | None = None
     """The longest time that a message waited to share a datagram with others to the same host; None without sharing."""
+    medium: Medium = "unicast"
+    """How messages to a group travelled: as one datagram to each member, or as one that switches copied."""
     network: str
     hosts: int
     clusters: int
@@ -116,6 +118,7 @@ def summarise(
         settings=run.run.settings,
         parameters=run.run.parameters,
         pack_ms=run.run.pack_ms,
+        medium=run.run.medium,
         network=run.network.name,
         hosts=len(run.network.hosts),
         clusters=len(run.network.clusters),

@@ -78,6 +78,7 @@ _STREAM: Final = {
     "payload": "payload, bytes",
     "settle": "settle, ms",
     "pack_ms": "pack, ms",
+    "medium": "medium",
 }
 
 

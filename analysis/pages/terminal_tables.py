@@ -75,6 +75,10 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
         each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
         table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
+    if any(summary.medium == "multicast" for summary in summaries):
+        media = dict.fromkeys(summary.medium for summary in summaries)
+        each = ", ".join(f"{summary.label} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
+        table.caption = f"{table.caption}\nmedium: {each}"
     if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
         table.caption = (
             f"{table.caption}\nbooks: {'all' if min(shares) == 1 else f'at least {100 * min(shares):.1f} % of'} packets checked"

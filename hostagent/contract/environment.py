@@ -34,7 +34,7 @@ Receiver = str | int
 class Effects:
     """What was asked for since the last commit, by kind, each in the order in which it was asked for."""
 
-    __slots__ = ("deliveries", "events", "sends", "stored", "timers")
+    __slots__ = ("deliveries", "events", "memberships", "sends", "stored", "timers")
 
     def __init__(self) -> None:
         self.sends: list[tuple[Receiver, Encoded]] = []
@@ -47,6 +47,8 @@ class Effects:
         """Origin, sequence and payload of each message for the application. Each delivery is also one of the events."""
         self.timers: dict[str, int | None] = {}
         """When each timer that was set or moved expires, on the machine's monotonic clock; `None` if the timer was cancelled."""
+        self.memberships: dict[int, bool] = {}
+        """For each group that this host installed a view of: whether it is a member. At its start, the groups that it is a member of."""
 
 
 class Clock:
@@ -96,6 +98,7 @@ class Environment:
         self.random = random
         """The only source of randomness."""
         self.effects = Effects()
+        self.effects.memberships |= {group: True for group, members in self.groups.items() if host in members}
         """For the driver: the effects that are not carried out yet."""
         self.parts: dict[str, Part] = {}
         """The parts by the names of their spaces. The parts of a part come before it."""
@@ -192,6 +195,7 @@ class Environment:
         A host that restarts begins with the groups of the scenario, and installs what its protocol stored.
         """
         self.groups[group] = tuple(host for host in self.hosts if host in members)
+        self.effects.memberships[group] = self.host in members
         self.log("view", details={"group": group, "view": view, "members": self.groups[group]})
 
     def store(self, key: str, value: object) -> None:

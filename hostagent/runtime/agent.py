@@ -43,6 +43,12 @@ MOST_PER_WAKE_UP: Final = 256
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
+# Two options that Python does not name. SO_RCVBUFFORCE is like SO_RCVBUF, but not bounded by the limit for ordinary users. With
+# IP_MULTICAST_ALL off, a socket gets the datagrams of the groups that it has joined, and not of all groups that its interface has joined.
+_SO_RCVBUFFORCE: Final = 33
+_IP_MULTICAST_ALL: Final = 49
+# The default of unicast: switches do not count hops, so one would do.
+_MULTICAST_TTL: Final = 64
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +102,8 @@ class Agent:
         self._endpoints |= {group: (address, setting.port) for group, address in setting.group_addresses.items()}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))
+        self._joined: set[int] = set()
+        """The groups that the socket hears."""
         self._packet = order.incarnation << 32
         self._packer = Packer(setting.pack_ms)
         self._outbox: deque[tuple[bytes, tuple[str, int], list[wire.Part]]] = deque()
@@ -106,7 +114,7 @@ class Agent:
         self._clock = Clock(time.time_ns, time.monotonic_ns)
         if order.clock is not None:
             self._set_clock(order.clock)
-        self._socket = _udp_socket(setting.addresses[host], setting.port)
+        self._socket = _udp_socket(setting.addresses[host], setting.port, multicasts=bool(setting.group_addresses))
         self._control = _control_socket(setting.control(host))
         self._life = Life(
             core,
@@ -122,6 +130,8 @@ class Agent:
             crashes=order.crashes,
         )
         self._life.start(self._storage.values)
+        # Before this agent is reported as ready: datagrams to a group may come as soon as all agents are.
+        self._join_and_leave()
 
     async def run(self) -> None:
         """Serve until asked to stop, or until something goes wrong: a wake-up that failed half-way must be neither committed nor sent."""
@@ -251,7 +261,17 @@ class Agent:
         for to, part in effects.sends:
             self._packer.add(to, part)
         self._set_timers()
+        self._join_and_leave()
         self._life.committed()
+
+    def _join_and_leave(self) -> None:
+        """On a network that multicasts, have the socket hear the groups that this host is a member of, and no others."""
+        for group, is_member in self._life.effects.memberships.items():
+            if group in self._endpoints and is_member != (group in self._joined):
+                option = socket.IP_ADD_MEMBERSHIP if is_member else socket.IP_DROP_MEMBERSHIP
+                addresses = self._endpoints[group][0], self._endpoints[self._host][0]
+                self._socket.setsockopt(socket.IPPROTO_IP, option, b"".join(map(socket.inet_aton, addresses)))
+                self._joined ^= {group}
 
     def _set_timers(self) -> None:
         """Set, move and cancel timers. The heap keeps old entries of moved and cancelled timers; `_on_alarm` skips them."""
@@ -334,14 +354,18 @@ class Agent:
             end.close()
 
 
-def _udp_socket(address: str, port: int) -> socket.socket:
+def _udp_socket(address: str, port: int, *, multicasts: bool) -> socket.socket:
+    """The socket of the host with this address. One that is to hear groups is bound to no address: it would hear that address only."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.setblocking(False)
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-    # SO_RCVBUFFORCE, which Python does not name: like SO_RCVBUF, but not bounded by the limit for ordinary users.
-    so_rcvbufforce = 33
-    udp.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, RECEIVE_BUFFER)
-    udp.bind((address, port))
+    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
+    if multicasts:
+        udp.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        udp.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, _MULTICAST_TTL)
+    udp.bind(("" if multicasts else address, port))
     return udp
 
 

@@ -152,6 +152,7 @@ class Life:
         effects.events.clear()
         effects.deliveries.clear()
         effects.timers.clear()
+        effects.memberships.clear()
         effects.sends.clear()
         self._seen = 0
 

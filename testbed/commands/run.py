@@ -13,6 +13,7 @@ import msgspec
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
 from analysis.figures.repeats import Group, grouped
 from analysis.pages.terminal_tables import claims_table, summary_table
+from runfiles.format import Medium
 from runfiles.reading import RunInput, runs_in
 from runfiles.reading import load as load_run
 from scenarios import Variant, catalogue
@@ -48,6 +49,7 @@ def run(arguments: Namespace) -> int:
             directory,
             variant.label,
             arguments.pack,
+            arguments.medium,
         )
         for variant in variants
         for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
@@ -56,7 +58,7 @@ def run(arguments: Namespace) -> int:
 
 
 def replay(arguments: Namespace) -> int:
-    """Repeat recorded runs: the same scenario, protocol, parameters, packing and seed."""
+    """Repeat recorded runs: the same scenario, protocol, parameters, packing, medium and seed."""
     place = opened(arguments.run)
     runs = [load_run(directory) for directory in runs_in([place])]
     name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
@@ -64,7 +66,7 @@ def replay(arguments: Namespace) -> int:
     out = arguments.out or new_results(f"{Path(name).name}-replay")
     # Runs with seeds N, N+1, ... keep the differences between their seeds.
     shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
-    tasks = [_again(recorded, place, out, shift) for recorded in runs]
+    tasks = [_again(recorded, place, out, shift, arguments.medium) for recorded in runs]
     definition = catalogue.find(name) if name in catalogue.names() else None
     return _run_all(tasks, engine, out, definition, arguments)
 
@@ -76,7 +78,7 @@ def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
     return found.pop()
 
 
-def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> Task:
+def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, medium: Medium | None) -> Task:
     """The task that repeats a run, checked like a user's input. Its results have the same place in `out` as the run has in `place`."""
     run, asked = recorded.run, recorded.directory / "scenario.json"
     if not asked.exists():
@@ -96,6 +98,7 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int) -> Task:
         out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
         label,
         run.pack_ms,
+        medium or run.medium,
     )
 
 

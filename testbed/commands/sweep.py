@@ -33,6 +33,7 @@ def command(arguments: Namespace) -> int:
         seed=arguments.seed,
         repeat=arguments.repeat,
         pack_ms=arguments.pack,
+        medium=arguments.medium,
     )
     out: Path = arguments.out or Path("results", f"sweep-{definition.name}")
     tasks = sweep.tasks(plan, out)

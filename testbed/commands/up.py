@@ -15,7 +15,6 @@ from testbed.errors import CannotRun
 from testbed.live import remote
 from testbed.live.session import Live
 from testbed.network import doctor, vm
-from testbed.network.emulation import refuse_impossible
 from testbed.ownership import hand_over
 from testbed.running import runner
 from testbed.running.background import SparkStart
@@ -41,7 +40,7 @@ def up(arguments: Namespace) -> int:
     out = arguments.out or new_results("up")
     task = Task(
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
-        *(variant.label, arguments.pack),
+        *(variant.label, arguments.pack, arguments.medium),
     )
     hand_over(out)
     with kept_runs_told([task.output], out):
@@ -49,7 +48,7 @@ def up(arguments: Namespace) -> int:
             status, spark = in_guest(arguments.vm_words, [task.output], out, arguments.spark_master, reads=True)
             return analyse_runs([task.output], spark, out, as_json=arguments.json) if spark else status
         machine = doctor.require(out)
-        refuse_impossible(scenario.network, machine)
+        runner.refuse_impossible(task, machine)
         errors.print(f"{name}: {scenario.network.name}; {machine.datapath} datapath; links by {machine.shaping}", soft_wrap=True)
         with _ended_from_outside(), _Pausable(name) as shown:
             runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))

@@ -3,23 +3,25 @@
 import array
 import fcntl
 import json
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from mininet.net import Mininet
 
 from hostagent.runtime.namespace import inside
 from testbed.errors import CannotRun
-from testbed.network import probe, record, shaping, shell, vswitch
+from testbed.network import memberships, probe, record, shaping, shell, vswitch
 from testbed.network.doctor import Machine
 from testbed.network.nodes import as_mininet
 from testbed.network.plan import Plan
@@ -29,6 +31,9 @@ from topologies.network import Network
 
 # Switches connect and get their flows within seconds, so after this time something is broken.
 PATIENCE_S = 120.0
+
+Groups = Mapping[int, tuple[str, ...]]
+"""The members of every group that the switches carry packets to, by the number of the group."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,37 @@ class Emulation:
         """The network as data."""
         return self.plan.network
 
+    def set_members(self, group: int, members: tuple[str, ...]) -> None:
+        """On a network that multicasts, have the switches send packets to a group to these hosts. The flows follow soon after."""
+        if self.controller.groups:
+            self.controller.regroup({**self.controller.groups, group: members})
+
 
 @contextmanager
-def emulate(network: Network, machine: Machine, private: Path, log: Path, progress: Progress) -> Iterator[Emulation]:
-    """Bring a network up for as long as the body runs. `private` is the directory from `record.claim`, which removes the network."""
+def emulate(
+    network: Network,
+    machine: Machine,
+    private: Path,
+    log: Path,
+    progress: Progress,
+    groups: Groups = MappingProxyType({}),
+) -> Iterator[Emulation]:
+    """Bring a network up for as long as the body runs. `private` is the directory from `record.claim`, which removes the network.
+
+    With `groups`, the network multicasts.
+    """
     refuse_impossible(network, machine)
     plan = Plan(network, private.name, machine.kernel_datapath)
     record.write(private, plan)
     files.dump(network, private / "network.json")
     daemon = vswitch.Daemon()
     progress(f"making {len(network.hosts)} hosts, {len(network.switches)} switches and {len(network.links)} links")
-    with Controller(private / "network.json", log, vswitch.run_directory() / plan.controller_socket) as controller:
+    with (
+        Controller(private / "network.json", log, vswitch.run_directory() / plan.controller_socket, groups) as controller,
+        ExitStack() as stack,
+    ):
         make_hosts_and_links(plan)
+        stack.enter_context(memberships.held(plan, groups))
         # Meanwhile the controller was starting.
         progress("making the switches")
         if plan.kernel_datapath:
@@ -124,14 +148,17 @@ def _checksums_in_software(interface: str) -> None:
 class Controller:
     """The process of the controller, observed through its log. It can be stopped and started again at the same address."""
 
-    def __init__(self, network: Path, log: Path, socket_path: Path) -> None:
+    def __init__(self, network: Path, log: Path, socket_path: Path, groups: Groups) -> None:
         self._network = network
+        self._groups_file = network.with_name("groups.json")
+        self._write_groups(groups)
         self._log = log
         self._socket = socket_path
         self._errors = log.with_suffix(".stderr")
         self.deaths: list[str] = []
         """A sentence for each time that the controller ended without having been stopped."""
         self._ended = False
+        self._starts = 0
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="castbed-controller")
         self._process = self._start()
 
@@ -140,17 +167,33 @@ class Controller:
         return self._starter.submit(self._open).result()
 
     def _open(self) -> "subprocess.Popen[bytes]":
+        self._starts += 1
         with self._errors.open("ab") as errors:
             return subprocess.Popen(
                 [
                     *(*shell.WITH_US, sys.executable, "-m", "controller", str(self._network)),
-                    *("--listen", f"unix:{self._socket}", "--log", str(self._log)),
+                    *("--listen", f"unix:{self._socket}", "--log", str(self._log), "--groups", str(self._groups_file)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
                 start_new_session=True,
             )
+
+    def regroup(self, groups: Groups) -> None:
+        """Have the controller install the trees of these groups: at once, or when it is started again."""
+        self._write_groups(groups)
+        if self.is_running:
+            # Before it listens, the signal would end it.
+            self.wait_until_it_listens()
+            self._process.send_signal(signal.SIGHUP)
+
+    def _write_groups(self, groups: Groups) -> None:
+        """Replace the file in one step: the controller may read it at any time."""
+        self.groups = groups
+        unfinished = self._groups_file.with_suffix(".new")
+        unfinished.write_text(json.dumps(dict(groups)))
+        unfinished.replace(self._groups_file)
 
     def stop(self) -> None:
         """Kill the controller."""
@@ -178,8 +221,8 @@ class Controller:
             self._errors.unlink()
 
     def wait_until_it_listens(self) -> None:
-        """Wait until switches can connect."""
-        self.wait_for(lambda events: any(event["event"] == "listening" for event in events) or None)
+        """Wait until switches can connect, also after a restart."""
+        self.wait_for(lambda events: sum(event["event"] == "listening" for event in events) >= self._starts or None)
 
     def wait_for_switches(self, switches: set[str]) -> None:
         """Wait until every switch has all its flows."""

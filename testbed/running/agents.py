@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.agent import Setting
 from hostagent.runtime.control import (
     AtDoor,
@@ -82,9 +83,9 @@ class Agents:
         """The event log of every host."""
         return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
 
-    def broadcast(self, host: str, payload: bytes) -> None:
-        """Make a host broadcast a message; a host that is down broadcasts nothing."""
-        self.ask(host, BroadcastRequest(payload))
+    def broadcast(self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
+        """Make a host broadcast a message to a group or to some hosts; a host that is down broadcasts nothing."""
+        self.ask(host, BroadcastRequest(payload, to))
 
     def hush(self) -> None:
         """Tell every agent to send no more datagrams."""
@@ -299,10 +300,10 @@ def _answered_socket(path: Path) -> socket.socket:
 
 
 def _kernel_refusals(plan: Plan, host: str) -> dict[str, int]:
-    """Datagrams that reached a host but no agent: the socket's buffer was full, or there was no listener."""
+    """Datagrams that reached a host but no agent: the socket's buffer was full, or nobody listened to the port or to the group."""
     with inside(plan.namespace_path(host)):
         names, values = (
             line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Udp:")
         )
     table = dict(zip(names[1:], map(int, values[1:]), strict=True))
-    return {"overflowed": table["RcvbufErrors"], "unreachable": table["NoPorts"]}
+    return {"overflowed": table["RcvbufErrors"], "unreachable": table["NoPorts"] + table["IgnoredMulti"]}

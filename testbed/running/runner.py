@@ -15,11 +15,13 @@ from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
 from scenarios.faults import Fault, LinkChange, name_of
+from scenarios.scenario import Sending
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
 from testbed.network.emulation import Emulation, emulate
 from testbed.network.emulation import refuse_impossible as refuse_network
+from testbed.network.memberships import refuse_impossible as refuse_groups
 from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.captures import Captures
@@ -27,7 +29,7 @@ from testbed.running.faults import Injector, own_crashes
 from testbed.running.faults import refuse_impossible as refuse_faults
 from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
-from topologies.network import Link, Network
+from topologies.network import Link, Network, group_address
 
 # If no packet arrives for this time, plus the delays of links, no packet is in flight.
 QUIET_S = 0.3
@@ -85,6 +87,7 @@ class Stage:
 def refuse_impossible(task: Task, machine: Machine) -> None:
     """Raise an error, before anything is made, if this machine cannot emulate the network of a task or inject its faults."""
     refuse_network(task.scenario.network, machine)
+    refuse_groups(task.routed_groups)
     refuse_faults(task.scenario.faults, machine)
 
 
@@ -115,7 +118,9 @@ def _on_network(
     """Make the network, run the scenario on it, and remove the network."""
     network = task.scenario.network
     with record.claim() as private, ExitStack() as stack:
-        emulation = stack.enter_context(emulate(network, machine, private, task.output / "controller.jsonl", progress))
+        emulation = stack.enter_context(
+            emulate(network, machine, private, task.output / "controller.jsonl", progress, task.routed_groups)
+        )
         before_traffic()
         captures = Captures(emulation.plan, task.output / "captures", private)
         stack.callback(captures.kill)
@@ -200,7 +205,7 @@ def _play(stage: Stage, progress: Progress) -> None:
     broadcasts = list(scenario.broadcasts(stage.task.seed))
     for number, sending in enumerate(broadcasts, start=1):
         show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
-        timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending.source, sending.payload, show)))
+        timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
     for at_ms, action in timeline:
@@ -212,9 +217,9 @@ def _play(stage: Stage, progress: Progress) -> None:
     _sleep_until(start + scenario.ends_ms(stage.task.seed) / 1000, stage)
 
 
-def _broadcast(agents: Agents, source: str, payload: bytes, show: Callable[[], None]) -> None:
+def _broadcast(agents: Agents, sending: Sending, show: Callable[[], None]) -> None:
     show()
-    agents.broadcast(source, payload)
+    agents.broadcast(sending.source, sending.payload, sending.to)
 
 
 def _sleep_until(moment: float, stage: Stage) -> None:
@@ -265,6 +270,8 @@ def _setting(task: Task, private: Path) -> Setting:
         seed=task.seed,
         port=PORT,
         addresses=dict(task.scenario.network.addresses),
+        groups=task.scenario.members,
+        group_addresses={group: group_address(group) for group in task.routed_groups},
         events=str(task.output.absolute() / "events"),
         private=str(private),
         pack_ms=task.pack_ms,

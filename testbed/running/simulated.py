@@ -17,7 +17,10 @@ def run(task: Task, progress: Progress) -> None:
         core = PROTOCOLS[task.protocol]
         progress("simulating")
         parameters = msgspec.convert(task.parameters, core.Parameters)
-        outcome = simulate(task.scenario, core, parameters, task.seed, crossings=True, pack_ms=task.pack_ms)
+        multicasts = task.medium == "multicast"
+        outcome = simulate(
+            *(task.scenario, core, parameters, task.seed), crossings=True, pack_ms=task.pack_ms, multicasts=multicasts
+        )
         progress("writing results")
         drops = write(outcome, task.output)
         record = RunRecord(

@@ -11,11 +11,11 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import msgspec
 
-from runfiles.format import encoded, write
+from runfiles.format import Medium, encoded, write
 from runfiles.versions import decode_file
 from scenarios import ScenarioError, catalogue
 from scenarios.faults import FaultError
@@ -42,13 +42,14 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     engine: str
     axes: dict[str, tuple[str, ...]]
-    """The values of each key; `protocol` may be a key too."""
+    """The values of each key; `protocol` and `medium` may be keys too."""
     fixed: tuple[str, ...]
     """The settings that are the same in all runs, in the form of `--set`."""
     protocols: tuple[str, ...]
     seed: int
     repeat: int
     pack_ms: float | None
+    medium: Medium = "unicast"
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ def tasks(plan: SweepPlan, out: Path) -> list[Task]:
 def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str, str], seed: int, out: Path) -> Iterator[Task]:
     protocols = (point["protocol"],) if "protocol" in point else plan.protocols
     swept = [f"{key}={value}" for key, value in point.items() if key != "protocol"]
-    settings, parameters = split_settings([*plan.fixed, *swept])
+    settings, parameters = split_settings([*plan.fixed, *(word for word in swept if not word.startswith("medium="))])
     for variant in choose(definition.build(settings), protocols, parameters):
         label = "-".join([variant.label, *(re.sub(r"[^A-Za-z0-9._]+", "-", text.replace("%", "pct")) for text in swept)])
         yield Task(
@@ -100,7 +101,17 @@ def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str
             output=out / label / str(seed),
             label=label,
             pack_ms=plan.pack_ms,
+            medium=_medium(plan, point),
         )
+
+
+def _medium(plan: SweepPlan, point: Mapping[str, str]) -> Medium:
+    """The medium of a point: its own in a sweep over media."""
+    try:
+        medium: Medium = msgspec.convert(point.get("medium", plan.medium), Medium)
+    except msgspec.ValidationError:
+        raise CannotRun(f"there is no medium {point['medium']!r}: choose from {', '.join(get_args(Medium))}") from None
+    return medium
 
 
 def begin(plan: SweepPlan, out: Path) -> None:

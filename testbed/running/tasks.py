@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from hostagent.contract.messages import EVERYBODY
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
-from runfiles.format import RunRecord, write
+from runfiles.format import Medium, RunRecord, write
 from runfiles.networks import write_network
 from scenarios import Scenario
 from scenarios.faults import Fault, check_kinds, name_of
@@ -37,9 +38,15 @@ class Task:
     output: Path
     label: str = ""
     pack_ms: float | None = 0.0
+    medium: Medium = "unicast"
 
     def __post_init__(self) -> None:
         check_messages(self, self.scenario.faults)
+
+    @property
+    def routed_groups(self) -> dict[int, tuple[str, ...]]:
+        """The members of the groups that the network carries one datagram to, by number: all groups on multicast, else none."""
+        return {EVERYBODY: self.scenario.network.hosts, **self.scenario.members} if self.medium == "multicast" else {}
 
 
 def check_messages(task: Task, faults: Iterable[Fault]) -> None:
@@ -107,6 +114,7 @@ def described(task: Task) -> dict[str, Any]:
         "parameters": msgspec.to_builtins(parameters),
         "promise": promise_of(task),
         "pack_ms": task.pack_ms,
+        "medium": task.medium,
     }
 
 

@@ -76,6 +76,13 @@ def test_what_was_asked_differently_is_never_put_together(run):
     }
 
 
+def test_runs_of_different_media_are_never_put_together(run):
+    assert names(grouped([run(), run(medium="multicast"), run(seed=2)])) == {
+        "basic, medium unicast": [1, 2],
+        "basic, medium multicast": [1],
+    }
+
+
 def test_groups_by_a_setting_come_in_the_order_of_its_values(run):
     runs = [run(protocol, settings={"loss": loss}) for protocol in ("basic", "uniform") for loss in ("10%", "2%")]
     assert list(names(grouped(runs, "loss"))) == ["loss 2%, basic", "loss 2%, uniform", "loss 10%, basic", "loss 10%, uniform"]

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from hostagent.contract.events import Event, committed
-from hostagent.contract.messages import Purpose
+from hostagent.contract.messages import EVERYBODY, Purpose
 from hostagent.contract.wire import PORT, Codec
 from hostagent.parts.delivery import Copy
 from hostagent.runtime.agent import Setting
@@ -24,6 +24,7 @@ from hostagent.runtime.control import BroadcastRequest, CrashWhen, Request, SetC
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import inside
+from topologies.network import group_address
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
@@ -82,7 +83,14 @@ class Agents:
     """The launcher of a run, spoken to as the testbed does."""
 
     def __init__(
-        self, lan: Lan, folder: Path, protocol: str, program: tuple[str, ...], pack_ms: float | None, **parameters: object
+        self,
+        lan: Lan,
+        folder: Path,
+        protocol: str,
+        program: tuple[str, ...],
+        pack_ms: float | None,
+        groups: dict[int, tuple[str, ...]] | None,
+        **parameters: object,
     ) -> None:
         self.lan = lan
         self.setting = Setting(
@@ -92,6 +100,8 @@ class Agents:
             seed=1,
             port=PORT,
             addresses=lan.addresses,
+            groups=groups or {},
+            group_addresses={} if groups is None else {group: group_address(group) for group in (EVERYBODY, *groups)},
             events=str(folder),
             private=str(folder),
             pack_ms=pack_ms,
@@ -143,8 +153,8 @@ class Agents:
     def ask(self, host: str, request: Request) -> None:
         self.socket.sendto(encode_request(request), str(self.setting.control(host)))
 
-    def broadcast(self, host: str, payload: bytes = b"hello") -> None:
-        self.ask(host, BroadcastRequest(payload))
+    def broadcast(self, host: str, payload: bytes = b"hello", to: int | tuple[str, ...] = EVERYBODY) -> None:
+        self.ask(host, BroadcastRequest(payload, to))
 
     def kill(self, host: str) -> None:
         """Kill an agent and wait until its death is reported."""
@@ -189,9 +199,12 @@ class Stranger:
         """A copy of a message of h3."""
         return self.codec.encode(3, packet, Copy(0, "h3", sequence, payload), Purpose.DATA, 0)
 
-    def send(self, host: str, datagram: bytes, tos: int = 0) -> None:
+    def send(self, to: str | int, datagram: bytes, tos: int = 0) -> None:
+        """Send to a host or to a group."""
+        address = group_address(to) if isinstance(to, int) else self.lan.addresses[to]
         self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
-        self.socket.sendto(datagram, (self.lan.addresses[host], PORT))
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(self.lan.addresses["h3"]))
+        self.socket.sendto(datagram, (address, PORT))
 
 
 @pytest.fixture(scope="session")
@@ -208,16 +221,17 @@ def lan() -> Iterator[Lan]:
 
 @pytest.fixture
 def launch(lan: Lan, tmp_path: Path) -> Iterator[Callable[..., Agents]]:
-    """Start a launcher; it ends with the test, and every agent with it."""
+    """Start a launcher; it ends with the test, and every agent with it. With `groups`, which may be none, the network multicasts."""
     launched: list[Agents] = []
 
     def start(
         protocol: str = "basic",
         program: tuple[str, ...] = ("-m", "hostagent.runtime.launcher"),
         pack_ms: float | None = 0.0,
+        groups: dict[int, tuple[str, ...]] | None = None,
         **parameters: object,
     ) -> Agents:
-        launched.append(Agents(lan, tmp_path, protocol, program, pack_ms, **parameters))
+        launched.append(Agents(lan, tmp_path, protocol, program, pack_ms, groups, **parameters))
         return launched[-1]
 
     yield start

@@ -1,7 +1,7 @@
-"""The launcher with two more protocols, for looking into an agent: run as `hostagent.runtime.launcher` is."""
+"""The launcher with three more protocols, for looking into an agent: run as `hostagent.runtime.launcher` is."""
 
 from hostagent.contract.core import Core
-from hostagent.contract.messages import Message
+from hostagent.contract.messages import LISTED, Message, Purpose
 from hostagent.contract.promises import Promise
 from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
@@ -54,6 +54,35 @@ class Crasher(Unpromising):
         raise RuntimeError(f"cannot stand {message.sequence}")
 
 
+class Grouped(Unpromising):
+    """Sends each message to its group, and marks all that happens to it; joins are granted at once."""
+
+    name = "grouped"
+    number = 221
+    knows_groups = knows_membership = True
+    messages = (Copy,)
+
+    def on_multicast(self, to, sequence, payload):
+        self.asked = to
+        if to.group != LISTED:
+            self.env.multicast(to.group, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
+
+    def on_message(self, sender, message, expensive):  # noqa: ARG002 - a core has it so
+        about = message.origin, message.sequence
+        self.env.receive(*about)
+        self.env.deliver(*about, message.payload, ordinal=7)
+        self.env.take_back(*about)
+        self.env.deliver(*about, message.payload)
+        self.env.commit(*about)
+        self.env.trace("done", about, group=message.group)
+
+    def on_join(self, group):
+        self.env.install(group, {*self.env.groups[group], self.env.host}, view=2)
+
+    def on_leave(self, group):
+        self.env.install(group, set(self.env.groups[group]) - {self.env.host}, view=3)
+
+
 if __name__ == "__main__":
-    PROTOCOLS.update({core.name: core for core in (Recorder, Crasher)})
+    PROTOCOLS.update({core.name: core for core in (Recorder, Crasher, Grouped)})
     main()

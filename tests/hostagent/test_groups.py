@@ -3,7 +3,6 @@
 import pytest
 
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose
-from hostagent.parts.delivery import Copy
 from hostagent.parts.links import Acknowledgement, Letter
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
@@ -11,40 +10,11 @@ from hostagent.protocols.eager_reliable import EagerReliable
 from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.uniform import Uniform
 from hostagent.runtime.control import CrashWhen
-from tests.hostagent.recording import Unpromising
+from tests.hostagent.recording import Grouped, Unpromising
 from tests.hostagent.world import World
 
 ALPHA = 1
 GROUPS = {ALPHA: ("h2", "h3")}
-
-
-class Grouped(Unpromising):
-    """Sends each message to its group, and marks all that happens to it; joins are granted at once."""
-
-    name = "grouped"
-    number = 221
-    knows_groups = knows_membership = True
-    messages = (Copy,)
-
-    def on_multicast(self, to, sequence, payload):
-        self.asked = to
-        if to.group != LISTED:
-            self.env.multicast(to.group, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
-
-    def on_message(self, sender, message, expensive):  # noqa: ARG002 - a core has it so
-        about = message.origin, message.sequence
-        self.env.receive(*about)
-        self.env.deliver(*about, message.payload, ordinal=7)
-        self.env.take_back(*about)
-        self.env.deliver(*about, message.payload)
-        self.env.commit(*about)
-        self.env.trace("done", about, group=message.group)
-
-    def on_join(self, group):
-        self.env.install(group, {*self.env.groups[group], self.env.host}, view=2)
-
-    def on_leave(self, group):
-        self.env.install(group, set(self.env.groups[group]) - {self.env.host}, view=3)
 
 
 class Remembering(World):

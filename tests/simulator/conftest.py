@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hostagent.contract.messages import EVERYBODY
 from scenarios.faults import Fault
 from simulator.faults import FaultPlayer
 from simulator.world import World
@@ -28,10 +29,10 @@ class Stage:
         for host in self.world.hosts.values():
             host.start()
 
-    def tell(self, host: str, script: str = "", at_ms: float = 0) -> None:
+    def tell(self, host: str, script: str = "", at_ms: float = 0, to: int = EVERYBODY) -> None:
         """Have a host broadcast a script, some time from now."""
         there = self.world.hosts[host]
-        self.world.after(round(at_ms * MS), there.do, there.broadcast, script.encode())
+        self.world.after(round(at_ms * MS), there.do, there.broadcast, script.encode(), to)
 
     def run(self, until_ms: float) -> None:
         self.world.run(round(until_ms * MS))
@@ -66,9 +67,9 @@ def stage():
         seed=1,
         parameters=None,
         network=None,
-        pack_ms=0.0,
+        **options,
     ):
-        made = Stage(World(network or find(topology), core, parameters or core.Parameters(), seed, pack_ms=pack_ms))
+        made = Stage(World(network or find(topology), core, parameters or core.Parameters(), seed, **options))
         made.world.on_log = lambda host, event: made.logged.append(
             (event.at_ns, host, event.event, event.origin, event.sequence, event.details)
         )

@@ -38,6 +38,8 @@ def assert_refused(done, sentence):
         (["campaign", "--protocol", "basic", "--jobs", "100000"], "100000 processes are too many: at most 1,000"),
         (["run", "grid", "--set", "nothing.retry_ms=1"], "there is no protocol 'nothing'"),
         (["run", "grid", "--pack", "25"], "'25' is neither off nor a time such as 0ms or 25ms"),
+        (["run", "grid", "--medium", "broadcast"], "argument --medium: invalid choice: 'broadcast' (choose from"),
+        (["sweep", "grid", "--over", "medium=unicast,radio"], "there is no medium 'radio': choose from unicast, multicast"),
         (["demo", "--pack=-1ms"], "'-1ms' is neither off nor a time such as 0ms or 25ms"),
         (["run", "grid", "--repeat", "0"], "'0' is not a whole number above zero"),
         (["run", "grid", "--spark-master", "nonsense"], "'nonsense' is not a Spark master"),

@@ -40,11 +40,12 @@ class Finished:
 def play(machine, tmp_path):
     """Runs messages from h1 among three clusters in a ring, two hosts each, with faults."""
 
-    def run(*faults, protocol="basic", messages=5, interval=50.0, settle=1500.0, network=None):
+    def run(*faults, protocol="basic", messages=5, interval=50.0, settle=1500.0, network=None, medium="unicast"):
         workload = Workload(messages=messages, interval=interval, settle=settle, payload=64)
         scenario = Scenario(network=network or clusters(3, 2, "ring"), faults=faults, workload=workload)
         parameters = {"retry_ms": 100.0, "longest_retry_ms": 200.0} if protocol == "basic" else {"links": "none"}
-        runner.run(Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run"), machine, lambda *_: None)
+        task = Task("test", scenario, {}, protocol, parameters, 1, tmp_path / "run", medium=medium)
+        runner.run(task, machine, lambda *_: None)
         return Finished(tmp_path / "run")
 
     return run
@@ -92,15 +93,22 @@ def test_a_source_that_stands_still_broadcasts_everything_when_it_goes_on(play):
     assert run.record["problems"] == []
 
 
-def test_what_a_killed_agent_leaves_unread_is_counted(play):
+@pytest.mark.parametrize("medium", ["unicast", "multicast"])
+def test_what_a_killed_agent_leaves_unread_is_counted_and_so_is_what_comes_later(play, medium):
     run = play(
         vocabulary.Pause(at_ms=0, host="h3"),
-        vocabulary.Crash(at_ms=500, host="h3"),
+        vocabulary.Crash(at_ms=450, host="h3"),
         protocol="best-effort",
-        settle=600,
+        messages=8,
+        interval=100,
+        settle=300,
+        medium=medium,
     )
     assert run.delivered("h3") == []
-    assert run.counters["h3"]["refused_unread"] == 5
+    counted = run.counters["h3"]
+    assert counted["refused_unread"] >= 1
+    assert counted["unreachable"] >= 1
+    assert counted["refused_unread"] + counted["unreachable"] == 8
 
 
 def test_a_host_that_lost_its_storage_delivers_again_and_its_log_tells(play):

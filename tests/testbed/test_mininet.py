@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -10,19 +11,26 @@ import pytest
 from mininet import log as mininet_log
 from mininet.cli import CLI
 
+from hostagent.contract.wire import PORT
+from hostagent.runtime.namespace import inside
 from testbed.errors import CannotRun
 from testbed.network import record, shell, vswitch
 from testbed.network.emulation import emulate
 from testbed.network.shaping import is_shaped, loss_program, read_back
+from tests.hostagent.conftest import until
 from topologies import clusters, grid
+from topologies.network import group_address
 
 pytestmark = pytest.mark.root
+
+ALPHA = 1
 
 
 @pytest.fixture(scope="module")
 def emulation(machine, tmp_path_factory):
     log = tmp_path_factory.mktemp("mininet") / "controller.jsonl"
-    with record.claim() as private, emulate(grid(2, 2, 1), machine, private, log, lambda *_: None) as running:
+    network = grid(2, 2, 1)
+    with record.claim() as private, emulate(network, machine, private, log, lambda *_: None, {ALPHA: ("h1", "h2")}) as running:
         yield running
 
 
@@ -124,6 +132,57 @@ def test_dpctl_shows_the_flows_of_the_switch(emulation):
 def test_pingall_reaches_everybody(emulation):
     with contextlib.redirect_stdout(io.StringIO()):
         assert emulation.net.pingAll(timeout="20") == 0.0
+
+
+def members(emulation):
+    """Who gets a packet that h1 sends to the group, as the hosts' kernels count it: nobody listens."""
+    with inside(emulation.plan.namespace_path("h1")), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(emulation.network.addresses["h1"]))
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        before = {host: unheard(emulation, host) for host in emulation.network.hosts}
+        sender.sendto(b"", (group_address(ALPHA), PORT))
+        # What h1 sends to a host after that comes later.
+        for host in emulation.network.hosts[1:]:
+            sender.sendto(b"", (emulation.network.addresses[host], PORT))
+    for host in emulation.network.hosts[1:]:
+        until(lambda host=host: unheard(emulation, host)["NoPorts"] > before[host]["NoPorts"])
+    return [host for host in emulation.network.hosts if unheard(emulation, host)["IgnoredMulti"] > before[host]["IgnoredMulti"]]
+
+
+def unheard(emulation, host):
+    with inside(emulation.plan.namespace_path(host)):
+        lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
+    names, counts = (line.split()[1:] for line in lines if line.startswith("Udp:"))
+    return dict(zip(names, map(int, counts), strict=True))
+
+
+def regrouped(times):
+    """Whether the controller has installed new trees so many times."""
+    return lambda events: sum(event.get("cause") == "groups_changed" for event in events) >= times or None
+
+
+def test_the_members_of_a_group_can_be_changed_also_while_the_controller_is_down(emulation):
+    """A datagram to a group that nobody at a host listens to is counted there: the books need it."""
+    assert members(emulation) == ["h2"]
+    emulation.set_members(ALPHA, ("h1", "h3", "h4"))
+    emulation.controller.wait_for(regrouped(1))
+    assert members(emulation) == ["h3", "h4"]
+    emulation.controller.stop()
+    emulation.set_members(ALPHA, ("h4",))
+    assert members(emulation) == ["h3", "h4"]
+    ready = switches_ready(emulation)
+    emulation.controller.start()
+    # At once: a signal that comes before the controller is ready for it must not end it.
+    emulation.set_members(ALPHA, ("h1", "h2"))
+    emulation.controller.wait_for(regrouped(2))
+    emulation.controller.wait_for(lambda _: switches_ready(emulation) >= ready + 4 or None)
+    assert members(emulation) == ["h2"]
+    emulation.controller.notice()
+    assert emulation.controller.deaths == []
+
+
+def switches_ready(emulation):
+    return sum(event["event"] == "switch_ready" for event in emulation.controller.events())
 
 
 def test_link_down_of_mininet_reroutes(emulation):

@@ -10,7 +10,9 @@ from scenarios import Scenario
 from scenarios.faults import FAULTS, DropMessage, DuplicateMessage, Fault, FaultError, Flap, Partition
 from simulator import cases
 from simulator import faults as simulated
+from testbed.errors import CannotRun
 from testbed.network.doctor import Machine
+from testbed.network.memberships import refuse_impossible as refuse_groups
 from testbed.running import engines
 from testbed.running import faults as emulated
 from testbed.running.tasks import Task
@@ -44,6 +46,12 @@ def test_an_engine_has_a_line_for_every_fault_that_it_says_it_knows(known, lines
     assert known == set(FAULTS.values())
     text = inspect.getsource(lines)
     assert all(f"vocabulary.{kind.__name__}(" in text for kind in known - {Flap, Partition})
+
+
+def test_more_groups_than_a_socket_of_this_kernel_can_join_are_refused():
+    refuse_groups(range(100))
+    with pytest.raises(CannotRun, match=r"1000000 groups, everybody among them, are too many for this kernel.*--medium unicast"):
+        refuse_groups(range(1_000_000))
 
 
 @pytest.mark.parametrize("kind", [DropMessage, DuplicateMessage])

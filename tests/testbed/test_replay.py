@@ -36,9 +36,11 @@ FAULTS = (
 SCENARIO = Scenario(network=clusters(2, 2, "line"), faults=FAULTS, script=SCRIPT, workload=Workload(settle=2000.0))
 
 
-def record(out, scenario=SCENARIO, name="mine", label="slow", protocol="basic", seed=5, pack_ms=3.0, **parameters):
+def record(
+    out, scenario=SCENARIO, name="mine", label="slow", protocol="basic", seed=5, pack_ms=3.0, medium="unicast", **parameters
+):
     """A run in virtual time, without its analysis."""
-    simulated.run(Task(name, scenario, {}, protocol, parameters, seed, out, label, pack_ms), lambda *_: None)
+    simulated.run(Task(name, scenario, {}, protocol, parameters, seed, out, label, pack_ms, medium), lambda *_: None)
     return out
 
 
@@ -62,7 +64,7 @@ def messages(table):
 
 def replay(run, out, **options):
     """The command in this process, where Spark is started once for all tests."""
-    arguments = {"on": None, "seed": None, "json": True, "spark_master": "local[2]"}
+    arguments = {"on": None, "seed": None, "medium": None, "json": True, "spark_master": "local[2]"}
     try:
         return run_commands.replay(Namespace(run=run, out=out, **(arguments | options)))
     finally:
@@ -91,13 +93,13 @@ def test_what_was_asked_is_read_back_as_it_was_written(script, tmp_path):
 def test_a_replay_in_virtual_time_gives_the_same_events_byte_by_byte(tmp_path, capfd):
     """Here from an archive, as somebody else would have it."""
     for number in (1, 2):
-        record(tmp_path / "recorded" / "slow" / str(number), seed=4 + number, retry_ms=90.0)
+        record(tmp_path / "recorded" / "slow" / str(number), seed=4 + number, retry_ms=90.0, medium="multicast")
     archives.pack(tmp_path / "recorded", tmp_path / "sent.zip", lambda *_: None)
     replay(tmp_path / "sent.zip", tmp_path / "again")
     printed = json.loads(capfd.readouterr().out)
-    assert [(run["label"], run["seed"], run["engine"]) for run in printed["runs"]] == [
-        ("slow", 5, "simulator"),
-        ("slow", 6, "simulator"),
+    assert [(run["label"], run["seed"], run["engine"], run["medium"]) for run in printed["runs"]] == [
+        ("slow", 5, "simulator", "multicast"),
+        ("slow", 6, "simulator", "multicast"),
     ]
     assert printed["claims"] == []
     for number in ("1", "2"):

@@ -45,6 +45,15 @@ def test_every_point_is_made_once_for_each_seed(tmp_path):
     assert tasks[-1].output == tmp_path / "cluster-tree-loss-5pct-basic.retry_ms-200" / "3"
 
 
+def test_a_sweep_can_be_over_media(tmp_path):
+    tasks = sweep.tasks(plan(axes={"medium": ("unicast", "multicast")}, protocols=("basic",)), tmp_path)
+    assert [(task.medium, task.label, task.settings) for task in tasks] == [
+        ("unicast", "basic-medium-unicast", {}),
+        ("multicast", "basic-medium-multicast", {}),
+    ]
+    assert [task.medium for task in sweep.tasks(plan(medium="multicast"), tmp_path)] == ["multicast"]
+
+
 @pytest.mark.parametrize("words", [["loss"], ["loss="], ["loss=1%,"], ["loss=1%", "loss=2%"]])
 def test_axes_that_make_no_sense_are_refused(words):
     with pytest.raises(CannotRun, match="--over loss"):
