@@ -16,7 +16,7 @@ first line, Parquet in the metadata of the schema, an archive in its comment. Fo
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -111,11 +111,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong during the run, in sentences; any problem makes the verdict unknown."""
 
 
+LATE: Final = "late"
+"""The `fault` of a record that a host is not there at the start; an `arrive` follows when it comes."""
+
+
 class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One injected fault: its target, when it was requested, and when it was in force.
 
-    `fault` is a name of a fault in `scenarios.faults`, `target` the link, switch or host; `details` has the other fields of the fault.
-    `observed` is what the machine showed afterwards, for faults that can be observed.
+    `fault` is a name of a fault in `scenarios.faults` or `LATE`, `target` the link, switch or host; `details` has the other fields of the
+    fault. `observed` is what the machine showed afterwards, for faults that can be observed.
     """
 
     fault: str

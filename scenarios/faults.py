@@ -1,13 +1,25 @@
-"""The faults that both engines can inject, in scenarios and in schedule files.
+"""The faults that both engines can inject, and the changes of membership, in scenarios and in schedule files.
 
 A fault happens at a time after the first broadcast (`at_ms`), or after an event (`when`). As JSON, in a schedule file:
 
     [{"fault": "link-down", "at_ms": 400, "link": "s1-s2"},
-     {"fault": "crash", "when": {"event": "deliver", "host": "h4", "sequence": 3}, "host": "h4"}]
+     {"fault": "crash", "when": {"event": "deliver", "host": "h4", "sequence": 3}, "host": "h4"},
+     {"fault": "join", "at_ms": 500, "host": "h3", "group": "alpha"},
+     {"fault": "arrive", "at_ms": 600, "host": "h5"}]
+
+A fault whose `host` is empty happens to the host at which its trigger fires. "Crash the token holder when it commits message 5" and "cut
+off the primary destination of group 1", for protocols that trace `token` and `primary`:
+
+    Crash(host="", when=Trigger("commit", sequence=5, last="token"))
+    CutOff(host="", when=Trigger("primary", details={"group": 1}))
+
+Joins, leaves, arrivals and departures are not faults of the network, but they are items of the same timetable: they are checked
+(`scenarios.membership`), injected, recorded and replayed in the same way.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -26,8 +38,9 @@ class FaultError(ValueError):
 class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The moment `after_ms` after the `nth` event that fits. A field that is left empty fits every event.
 
-    `event` is an event of the event logs: `broadcast`, `deliver`, or an event that the protocol traces, such as `leader`. The event `send`
-    is the moment after a host has sent a datagram about a message, before it sends the next datagram.
+    `event` is an event of the event logs: `broadcast`, a mark (`receive`, `deliver`, `commit`, `take-back`), `view`, or an event that the
+    protocol traces, such as `leader`. The event `send` is the moment after a host has sent a datagram about a message, before it sends the
+    next datagram.
     """
 
     event: str
@@ -36,10 +49,23 @@ class Trigger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     sequence: int = 0
     nth: Nth = 1
     after_ms: Milliseconds = 0.0
+    details: dict[str, str | int | float | bool] = {}
+    """Values that the event's details must have."""
+    last: str = ""
+    """The name of another event: only events at the host that was the last one to log it fit."""
 
-    def fits(self, host: str, event: str, origin: str, sequence: int) -> bool:
-        """Whether an event is one of those that the trigger counts."""
-        return event == self.event and self.host in {"", host} and self.origin in {"", origin} and self.sequence in {0, sequence}
+    def fits(
+        self, host: str, event: str, origin: str, sequence: int, details: Mapping[str, Any] = MappingProxyType({}), last: str = ""
+    ) -> bool:
+        """Whether the trigger counts an event. `last` is the host that was the last one to log the event `self.last`."""
+        return (
+            event == self.event
+            and self.host in {"", host}
+            and self.origin in {"", origin}
+            and self.sequence in {0, sequence}
+            and all(details.get(name) == value for name, value in self.details.items())
+            and (not self.last or last == host)
+        )
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="fault"):
@@ -116,6 +142,12 @@ class Heal(Fault, frozen=True, kw_only=True, tag="heal"):
     link: str = ""
 
 
+class CutOff(Fault, frozen=True, kw_only=True, tag="cut-off"):
+    """Every link between the switch of a host and other switches goes down."""
+
+    host: str
+
+
 class SwitchStop(Fault, frozen=True, kw_only=True, tag="switch-stop"):
     """The bridge of a switch is removed, so nothing passes the switch."""
 
@@ -185,12 +217,39 @@ class DuplicateMessage(Fault, frozen=True, kw_only=True, tag="duplicate-message"
     nth: Nth = 1
 
 
+class Join(Fault, frozen=True, kw_only=True, tag="join"):
+    """The application of a host asks to be in a group."""
+
+    host: str
+    group: str
+
+
+class Leave(Fault, frozen=True, kw_only=True, tag="leave"):
+    """The application of a host asks to leave a group."""
+
+    host: str
+    group: str
+
+
+class Arrive(Fault, frozen=True, kw_only=True, tag="arrive"):
+    """A host comes late: its agent is not started before this."""
+
+    host: str
+
+
+class Depart(Fault, frozen=True, kw_only=True, tag="depart"):
+    """A host leaves for good: its agent stops cleanly, and is never started again."""
+
+    host: str
+
+
 AnyFault = (
     LinkDown
     | LinkUp
     | LinkChange
     | Flap
     | Partition
+    | CutOff
     | Heal
     | SwitchStop
     | SwitchStart
@@ -203,6 +262,10 @@ AnyFault = (
     | Clock
     | DropMessage
     | DuplicateMessage
+    | Join
+    | Leave
+    | Arrive
+    | Depart
 )
 FAULTS: dict[str, type[Fault]] = {str(kind.__struct_config__.tag): kind for kind in AnyFault.__args__}
 
@@ -212,13 +275,40 @@ def name_of(fault: Fault) -> str:
     return str(fault.__struct_config__.tag)
 
 
+def late_hosts(faults: Iterable[Fault]) -> frozenset[str]:
+    """The hosts whose agents are not started at the start of a run."""
+    return frozenset(fault.host for fault in faults if isinstance(fault, Arrive))
+
+
 def is_own_crash(fault: Fault) -> bool:
-    """Whether a host can do it to itself, at the very moment of its event."""
-    return isinstance(fault, Crash) and fault.when is not None and fault.when.host == fault.host and not fault.when.after_ms
+    """Whether a host can do it to itself, at the very moment of its event, with what it knows itself."""
+    when = fault.when
+    return isinstance(fault, Crash) and when is not None and when.host == fault.host != "" and not (when.after_ms or when.last)
+
+
+class Waiting:
+    """A fault that waits for its trigger. It is told every event of the run, in order."""
+
+    def __init__(self, fault: Fault, trigger: Trigger) -> None:
+        self.fault = fault
+        self.trigger = trigger
+        self._left = trigger.nth
+        self._last = ""
+
+    def fires_at(self, host: str, event: str, origin: str, sequence: int, details: Mapping[str, Any]) -> bool:
+        """Count an event if it fits, and say whether it is the n-th. A fault without a host then has that of the event."""
+        fits = self.trigger.fits(host, event, origin, sequence, details, self._last)
+        if event == self.trigger.last:
+            self._last = host
+        self._left -= fits
+        fires = fits and self._left == 0
+        if fires and getattr(self.fault, "host", host) == "":
+            self.fault = msgspec.structs.replace(self.fault, host=host)
+        return fires
 
 
 def steps(fault: Fault, network: Network) -> Iterator[tuple[float, Fault]]:
-    """Split a flap or a partition into single links that go down or come up, each with its milliseconds after the first."""
+    """Split a flap, a partition or a cut-off into single links that go down or come up, each with its milliseconds after the first."""
     match fault:
         case Flap(link=link, times=times, down_ms=down_ms, up_ms=up_ms):
             for number in range(times):
@@ -228,6 +318,11 @@ def steps(fault: Fault, network: Network) -> Iterator[tuple[float, Fault]]:
             side_of = {switch: number for number, side in enumerate(sides) for switch in side}
             for trunk in trunks(network):
                 if side_of.get(trunk.a) != side_of.get(trunk.b):
+                    yield 0.0, LinkDown(link=trunk.name)
+        case CutOff(host=host) if host:
+            switch = network.access_switch(host)
+            for trunk in trunks(network):
+                if switch in {trunk.a, trunk.b}:
                     yield 0.0, LinkDown(link=trunk.name)
         case _:
             yield 0.0, fault
@@ -261,7 +356,7 @@ def check(faults: Iterable[Fault], network: Network, *, timed: bool = True) -> N
     """Refuse faults on links, switches or hosts that do not exist. If `timed`, refuse faults without a time or a trigger too."""
     for fault in faults:
         if timed and (fault.at_ms is None) == (fault.when is None):
-            raise FaultError(f"{_described(fault)}: give it either a time (at_ms) or a trigger (when)")
+            raise FaultError(f"{described(fault)}: give it either a time (at_ms) or a trigger (when)")
         _check_values(fault)
         _check_target(fault, network)
 
@@ -271,7 +366,7 @@ def refuse_unknown(faults: Iterable[Fault], known: Collection[type[Fault]], engi
     for fault in faults:
         if type(fault) not in known:
             names = ", ".join(name for name, kind in FAULTS.items() if kind in known)
-            raise FaultError(f"{_described(fault)}: {engine} does not know this fault; choose from {names}")
+            raise FaultError(f"{described(fault)}: {engine} does not know this fault; choose from {names}")
 
 
 def check_kinds(faults: Iterable[Fault], protocol: str, kinds: Collection[str]) -> None:
@@ -279,11 +374,12 @@ def check_kinds(faults: Iterable[Fault], protocol: str, kinds: Collection[str]) 
     for fault in faults:
         if isinstance(fault, DropMessage | DuplicateMessage) and fault.kind not in kinds:
             raise FaultError(
-                f"{_described(fault)}: {protocol} has no messages of kind {fault.kind!r}; choose from {', '.join(kinds)}"
+                f"{described(fault)}: {protocol} has no messages of kind {fault.kind!r}; choose from {', '.join(kinds)}"
             )
 
 
-def _described(fault: Fault) -> str:
+def described(fault: Fault) -> str:
+    """The fault and its target, for the beginning of a sentence."""
     return f"fault {name_of(fault)} {fault.target}".rstrip()
 
 
@@ -293,9 +389,9 @@ def _check_values(fault: Fault) -> None:
         msgspec.convert(msgspec.to_builtins(fault), type(fault))
     except msgspec.ValidationError as error:
         name, problem = place_and_problem(error)
-        raise FaultError(f"{_described(fault)}: {f'{name}: ' if name else ''}{problem}") from None
+        raise FaultError(f"{described(fault)}: {f'{name}: ' if name else ''}{problem}") from None
     if isinstance(fault, Flap) and fault.times * (fault.down_ms + fault.up_ms) > units.LONGEST_MS:
-        raise FaultError(f"{_described(fault)}: it would last more than {units.LONGEST_MS / 1000:,.0f} s")
+        raise FaultError(f"{described(fault)}: it would last more than {units.LONGEST_MS / 1000:,.0f} s")
 
 
 def place_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
@@ -320,10 +416,18 @@ def _check_target(fault: Fault, network: Network) -> None:
                 raise FaultError(f"fault partition: switch {switch} is named twice; it can be on one side only")
         case SwitchStop() | SwitchStart():
             _must_be(network.switches, [fault.switch], "switch", network)
-        case Crash() | Restart() | Pause() | Resume() | Clock() | DropMessage() | DuplicateMessage():
-            _must_be(network.hosts, [fault.host], "host", network)
+        case _ if hasattr(fault, "host"):
+            _check_host(fault, network)
     if fault.when is not None:
         _must_be(network.hosts, [name for name in (fault.when.host, fault.when.origin) if name], "host", network)
+
+
+def _check_host(fault: Fault, network: Network) -> None:
+    """Refuse a host that does not exist. No host is allowed where the host of the trigger can stand in."""
+    if fault.target:
+        _must_be(network.hosts, [fault.target], "host", network)
+    elif fault.when is None or isinstance(fault, Arrive):
+        raise FaultError(f"fault {name_of(fault)}: name its host (host), since no event of a trigger says which one it is")
 
 
 def _must_be(known: Sequence[str], names: Iterable[str], what: str, network: Network) -> None:

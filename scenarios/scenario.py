@@ -13,8 +13,22 @@ import msgspec
 
 from runfiles.format import write
 from runfiles.versions import decode_file
-from scenarios.faults import AnyFault, Fault, FaultError, LinkDown, LinkUp, check, steps
+from scenarios.faults import (
+    AnyFault,
+    Arrive,
+    Depart,
+    Fault,
+    FaultError,
+    Join,
+    Leave,
+    LinkDown,
+    LinkUp,
+    check,
+    described,
+    steps,
+)
 from scenarios.groups import EVERYBODY, Group, GroupError, check_groups, check_members
+from scenarios.membership import check_membership
 from topologies import Network, units
 
 Time = Annotated[float, units.time_ms]
@@ -151,8 +165,22 @@ class Scenario:
             check_groups(self.groups, self.network.numbers)
             for broadcast in self.script or ():
                 self._check_destination(broadcast)
+            if any(isinstance(fault, Join | Leave | Arrive | Depart) for fault in self.faults):
+                self._check_membership()
         except (FaultError, GroupError) as error:
             raise ScenarioError(str(error)) from None
+
+    def _check_membership(self) -> None:
+        members = {EVERYBODY: self.network.hosts} | {group.name: group.members for group in self.groups}
+        if self.script is None and self.workload.arrivals != "steady":
+            for fault in self.faults:
+                if isinstance(fault, Arrive | Depart) and fault.target in self.sources:
+                    raise FaultError(
+                        f"{described(fault)}: {fault.target} broadcasts at random times, which may be while it is not there; "
+                        "use arrivals=steady, or another source"
+                    )
+        stream = self.script if self.script is not None else islice(self._stream(0), self.workload.messages)
+        check_membership(self.faults, members, ((broadcast.at_ms, broadcast.source) for broadcast in stream))
 
     def _check_destination(self, broadcast: Broadcast) -> None:
         if not isinstance(broadcast.to, str):

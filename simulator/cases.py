@@ -13,6 +13,7 @@ from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
+from scenarios.membership import check_known
 from simulator.engine import Outcome, simulate
 from simulator.faults import Healing
 from topologies import find
@@ -109,3 +110,4 @@ def _check(case: Case) -> None:
     core = PROTOCOLS[case.protocol]
     core.check(msgspec.convert(case.parameters, core.Parameters), find(case.topology).hosts)
     check_kinds(case.faults, case.protocol, [message.__name__ for message in core.messages])
+    check_known(case.faults, case.protocol, knows_membership=core.knows_membership)

@@ -57,14 +57,15 @@ def simulate(
     """
     groups = scenario.members
     world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms, groups=groups, multicasts=multicasts)
-    player = FaultPlayer(world, scenario.faults)
+    player = FaultPlayer(world, scenario.faults, scenario.group_numbers)
     outcome = Outcome(world, 0, player.records, [])
     world.on_log = lambda host, event: outcome.events.append((host, event))
     world.on_crossing = on_crossing
     if crossings:
         world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(_row(at_ns, pipe, packet, core.number))
-    for host in world.hosts.values():
-        host.start()
+    for name, host in world.hosts.items():
+        if name not in player.absent:
+            host.start()
     _sample(world, round(sample_ms * NS_PER_MS))
     for sending in scenario.broadcasts(seed):
         host = world.hosts[sending.source]

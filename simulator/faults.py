@@ -1,11 +1,14 @@
 """Faults in virtual time: all kinds of faults, each at a set time or at a trigger."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from hostagent.runtime.control import AtDoor, CrashWhen
-from runfiles.format import FaultRecord
+from runfiles.format import LATE, FaultRecord
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, Trigger, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
+from scenarios.faults import Fault, Waiting, healed, is_own_crash, late_hosts, link_named, name_of, refuse_unknown, steps
 from simulator.host import SimulatedHost
 from simulator.world import World
 
@@ -15,10 +18,18 @@ KNOWN: frozenset[type[Fault]] = frozenset(
         *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
         *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),
         *(vocabulary.Crash, vocabulary.Restart, vocabulary.Pause, vocabulary.Resume, vocabulary.Clock),
-        *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
+        *(vocabulary.DropMessage, vocabulary.DuplicateMessage, vocabulary.CutOff),
+        *(vocabulary.Join, vocabulary.Leave, vocabulary.Arrive, vocabulary.Depart),
     )
 )
-"""The faults that this engine knows: `FaultPlayer._do` has a line for each, and `steps` splits flaps and partitions."""
+"""The faults that this engine knows: `FaultPlayer._do` has a line for each, and `steps` splits flaps, partitions and cut-offs."""
+
+
+def crash_when(fault: Fault) -> CrashWhen:
+    """A crash that a host can do to itself (`is_own_crash`), as its agent is told."""
+    when = fault.when
+    assert when is not None, fault
+    return CrashWhen(when.event, when.origin, when.sequence, when.nth, dict(when.details))
 
 
 @dataclass(frozen=True)
@@ -35,15 +46,23 @@ class Healing:
 class FaultPlayer:
     """Injects faults into a world and keeps the record of what was injected."""
 
-    def __init__(self, world: World, faults: tuple[Fault, ...]) -> None:
+    def __init__(
+        self, world: World, faults: tuple[Fault, ...], groups: Mapping[str, int] = MappingProxyType({"everybody": 0})
+    ) -> None:
+        """`groups` has the number of each group by its name."""
         refuse_unknown(faults, KNOWN, "the simulator")
         self._world = world
+        self._groups = groups
+        self.absent = set(late_hosts(faults))
+        """The hosts that have not arrived, or have departed: they do not run, and neither restarts nor healing start them."""
         self._pulled: set[str] = set()
         self._stopped: set[str] = set()
         self._healed = False
-        self._waiting = [_Waiting(fault, fault.when) for fault in faults if fault.when is not None and not is_own_crash(fault)]
+        self._waiting = [Waiting(fault, fault.when) for fault in faults if fault.when is not None and not is_own_crash(fault)]
         self._own = [fault for fault in faults if is_own_crash(fault)]
         self.records: list[FaultRecord] = []
+        for name in (host for host in world.hosts if host in self.absent):
+            self.records.append(FaultRecord(fault=LATE, target=name, asked_ns=world.now_ns, applied_ns=world.now_ns))
         for name, host in world.hosts.items():
             self._arm(name, host)
         if self._waiting:
@@ -68,7 +87,8 @@ class FaultPlayer:
     def heal(self, healing: Healing) -> None:
         """End all faults: links are up and lose nothing; switches, controller and hosts are up; no fault waits for a trigger.
 
-        Only the hosts and switches that `healing` names are dead and cut off from now on, whatever their state was before.
+        Only the hosts and switches that `healing` names are dead and cut off from now on, whatever their state was before. Hosts that
+        have not arrived or have departed stay away.
         """
         self._waiting.clear()
         self._own.clear()
@@ -80,6 +100,8 @@ class FaultPlayer:
         if healing.cut_off:
             self.inject(vocabulary.Partition(sides=(healing.cut_off,)))
         for name, host in self._world.hosts.items():
+            if name in self.absent:
+                continue
             self._arm(name, host)
             host.life.forgive()
             if name in healing.dead:
@@ -96,7 +118,7 @@ class FaultPlayer:
     def _arm(self, name: str, host: SimulatedHost) -> None:
         """Have a host crash itself, in this life or a later one, at the events that its crashes wait for."""
         own = [fault for fault in self._own if fault.target == name]
-        host.crashes = tuple(CrashWhen(when.event, when.origin, when.sequence, when.nth) for fault in own if (when := fault.when))
+        host.crashes = tuple(crash_when(fault) for fault in own)
 
         def crash(number: int) -> None:
             self._own.remove(own[number])
@@ -105,15 +127,14 @@ class FaultPlayer:
 
         host.on_own_crash = crash
 
-    def _notice(self, host: str, event: str, origin: str, sequence: int) -> None:
-        fitting = [waiting for waiting in self._waiting if waiting.trigger.fits(host, event, origin, sequence)]
-        for waiting in [waiting for waiting in fitting if waiting.is_the_one()]:
+    def _notice(self, host: str, event: str, origin: str, sequence: int, details: Mapping[str, Any]) -> None:
+        for waiting in [waiting for waiting in self._waiting if waiting.fires_at(host, event, origin, sequence, details)]:
             if waiting.trigger.after_ms:
                 self._world.after(round(waiting.trigger.after_ms * NS_PER_MS), self._fire, waiting)
             else:
                 self._fire(waiting)
 
-    def _fire(self, waiting: "_Waiting") -> None:
+    def _fire(self, waiting: Waiting) -> None:
         if waiting in self._waiting:
             self._waiting.remove(waiting)
             self.inject(waiting.fault)
@@ -157,7 +178,7 @@ class FaultPlayer:
                 world.start_controller()
             case vocabulary.Crash(host=host):
                 world.hosts[host].crash()
-            case vocabulary.Restart(host=host, storage=storage):
+            case vocabulary.Restart(host=host, storage=storage) if host not in self.absent:
                 if storage == "lost" and not world.hosts[host].alive:
                     world.hosts[host].lose_storage()
                 world.hosts[host].start()
@@ -171,6 +192,22 @@ class FaultPlayer:
                 self._put_at_door(host, AtDoor(kind, nth, copies=0))
             case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
                 self._put_at_door(host, AtDoor(kind, nth, copies=2))
+            case vocabulary.Join() | vocabulary.Leave() | vocabulary.Arrive() | vocabulary.Depart():
+                self._change_membership(fault)
+
+    def _change_membership(self, change: vocabulary.Join | vocabulary.Leave | vocabulary.Arrive | vocabulary.Depart) -> None:
+        host = self._world.hosts[change.host]
+        match change:
+            case vocabulary.Join(group=group):
+                host.do(host.join, self._groups[group])
+            case vocabulary.Leave(group=group):
+                host.do(host.leave, self._groups[group])
+            case vocabulary.Arrive() if change.host in self.absent:
+                self.absent.discard(change.host)
+                host.start()
+            case vocabulary.Depart():
+                self.absent.add(change.host)
+                host.stop()
 
     def _put_at_door(self, host: str, fault: AtDoor) -> None:
         """Inject the fault into the agent, if the agent runs; the fault ends with the agent."""
@@ -191,17 +228,3 @@ class FaultPlayer:
             if fault.towards in {"", target}:
                 pipe = self._world.pipes[source, target]
                 pipe.change(replace(pipe.properties, **fault.properties))
-
-
-class _Waiting:
-    """A fault that waits for its trigger."""
-
-    def __init__(self, fault: Fault, trigger: Trigger) -> None:
-        self.fault = fault
-        self.trigger = trigger
-        self._left = trigger.nth
-
-    def is_the_one(self) -> bool:
-        """Count an event that fits, and say whether it is the n-th."""
-        self._left -= 1
-        return self._left == 0

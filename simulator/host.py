@@ -91,6 +91,16 @@ class SimulatedHost:
         self._outbox.clear()
         self._waiting.clear()
 
+    def stop(self) -> None:
+        """End cleanly, also if the host was paused: log it, and send nothing more."""
+        if self.paused:
+            self.resume()
+        if self.alive:
+            self.life.log("stop")
+            self._commit()
+            self.crash()
+            self._world.notify()
+
     def lose_storage(self) -> None:
         """Forget everything that was stored."""
         assert not self.alive, "the storage of a host that runs cannot be lost"
@@ -135,6 +145,14 @@ class SimulatedHost:
     def hears(self, to: Receiver) -> bool:
         """Whether datagrams to this host or group get to the agent: it must run, and have joined the group."""
         return self.alive and (isinstance(to, str) or to in self._joined)
+
+    def join(self, group: int) -> None:
+        """The application asks to be in a group."""
+        self.life.join(group)
+
+    def leave(self, group: int) -> None:
+        """The application asks to leave a group."""
+        self.life.leave(group)
 
     def receive(self, sender: str, parts: Sequence[Part], expensive: bool) -> None:
         """Take a datagram that has arrived."""

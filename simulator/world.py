@@ -82,7 +82,7 @@ class World:
         self._trace = hashlib.sha256()
         self.codec = Codec(core.number, core.messages, run=0, numbers=network.numbers)
         self._received: tuple[Part, Part] | None = None
-        self._noticed: deque[tuple[str, str, str, int]] = deque()
+        self._noticed: deque[tuple[str, Event]] = deque()
         self.pipes = {
             (source, link.other(source)): Pipe(link, source, self._random)
             for link in network.links
@@ -97,7 +97,8 @@ class World:
         self.blank: set[str] = set()
         """Switches that have restarted and have no flows yet."""
         self.hosts = {host: SimulatedHost(self, host, core, parameters, pack_ms) for host in network.hosts}
-        self.on_event: Callable[[str, str, str, int], None] | None = None
+        self.on_event: Callable[[str, str, str, int, Mapping[str, Any]], None] | None = None
+        """Called with the host, name, origin, sequence and details of each event."""
         self.on_log: Callable[[str, Event], None] | None = None
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
         self.vanished: Counter[str] = Counter()
@@ -138,14 +139,14 @@ class World:
         if self.on_log is not None:
             self.on_log(host.host, event)
         if self.on_event is not None:
-            self._noticed.append((host.host, event.event, event.origin, event.sequence))
+            self._noticed.append((host.host, event))
 
     def notify(self) -> None:
         """Report what was logged to `on_event`, now that the call that logged it has ended."""
         while self._noticed:
-            noticed = self._noticed.popleft()
+            host, event = self._noticed.popleft()
             if self.on_event is not None:
-                self.on_event(*noticed)
+                self.on_event(host, event.event, event.origin, event.sequence, event.details)
 
     def as_received(self, part: Part) -> Part:
         """A message as a receiver decodes it, so that nothing is shared with the sender."""
@@ -182,7 +183,7 @@ class World:
             if life.crash_due is not None:
                 host.on_own_crash(life.crash_due)
             if self.on_event is not None:
-                self.on_event(host.host, "send", part.message.origin, part.message.sequence)
+                self.on_event(host.host, "send", part.message.origin, part.message.sequence, {})
 
     def _cross(self, packet: Packet, pipe: Pipe) -> None:
         """Send a packet over one pipe, and on over further pipes as far as it gets without delay."""

@@ -5,8 +5,10 @@ number of intervals. A protocol must have used a way that stays open for its *pa
 nothing can be said. `analysis.judging.network_state` says which links and hosts count.
 
 Hosts. A host that crashes and does not come back is not correct, and nothing is asked of it. A host that comes back with its storage is
-correct, and so is a paused one. A host that comes back without its storage does not count in promises to deliver: nothing is asked of it,
-and no other host relies on it. Its deliveries are judged by all rules on what may be delivered, but each life apart from the lives before.
+correct, and so is a paused one. A host that comes late counts as one that was down until then: it must get what a way that stays open can
+still bring it, also messages from before it came. A host that departs, or never comes, is not correct. A host that comes back without its
+storage does not count in promises to deliver: nothing is asked of it, and no other host relies on it. Its deliveries are judged by all
+rules on what may be delivered, but each life apart from the lives before.
 """
 
 from bisect import bisect_right
@@ -70,7 +72,7 @@ class Connectivity:
                 if at_ns > since_ns:
                     yield Interval(since_ns, at_ns, part_of)
                 since_ns, part_of = max(at_ns, since_ns), after
-        self.correct = frozenset(network.hosts) - ground.crashed - ground.amnesic
+        self.correct = frozenset(network.hosts) - ground.crashed - ground.amnesic - ground.absent
         self.clusters = ground.clusters()
         """The clusters at the end."""
         yield Interval(since_ns, max(self.ended_ns, since_ns), part_of)

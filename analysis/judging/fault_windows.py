@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.judging.network_state import moment
-from runfiles.format import FaultRecord
+from runfiles.format import LATE, FaultRecord
 
 _MENDED_BY: Final = {
     "link-down": ("link-up", "heal"),
@@ -13,9 +13,11 @@ _MENDED_BY: Final = {
     "controller-stop": ("controller-start",),
     "crash": ("restart",),
     "pause": ("resume", "crash"),
+    LATE: ("arrive",),
+    "depart": (),
 }
 """What ends each fault that lasts. All other faults are over at once."""
-_MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume"})
+_MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume", "arrive"})
 
 
 class Window(NamedTuple):

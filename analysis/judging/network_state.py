@@ -14,12 +14,12 @@ Both directions count. Every protocol needs answers, so a link that works in one
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from runfiles.format import FaultRecord
+from runfiles.format import LATE, FaultRecord
 from topologies.network import Link, Network, components
 
 # A link that loses more than half of its packets does not count as a way: how long a message takes over it is a matter of luck.
 MOST_LOSS: Final = 0.5
-_BREAKING: Final = frozenset({"link-down", "switch-stop", "controller-stop", "crash", "pause"})
+_BREAKING: Final = frozenset({"link-down", "switch-stop", "controller-stop", "crash", "pause", LATE, "depart"})
 
 
 def moment(fault: FaultRecord) -> int:
@@ -50,19 +50,25 @@ class Ground:
         """While there is no controller: the links that have changed."""
         self.crashed: set[str] = set()
         self.paused: set[str] = set()
+        self.absent: set[str] = set()
+        """Hosts that have not arrived, or have departed."""
         self.amnesic: set[str] = set()
         """Hosts that have lost their storage."""
 
     @property
     def alive(self) -> tuple[str, ...]:
         """The hosts that run and never lost their storage."""
-        away = self.crashed | self.paused | self.amnesic
-        return tuple(host for host in self._network.hosts if host not in away)
+        return tuple(host for host in self.running if host not in self.amnesic)
 
     @property
     def running(self) -> tuple[str, ...]:
         """The hosts that run, also those that lost their storage."""
-        return tuple(host for host in self._network.hosts if host not in self.crashed and host not in self.paused)
+        return tuple(host for host in self._network.hosts if host not in self.away)
+
+    @property
+    def away(self) -> frozenset[str]:
+        """The hosts that do not run."""
+        return frozenset(self.crashed | self.paused | self.absent)
 
     @property
     def down(self) -> frozenset[str]:
@@ -99,6 +105,13 @@ class Ground:
 
     def _apply_to_host(self, fault: FaultRecord) -> None:
         match fault.fault:
+            case "late" | "depart":
+                self.absent.add(fault.target)
+            case "arrive":
+                self.absent.discard(fault.target)
+            case _ if fault.target in self.absent:
+                # A host without an agent neither crashes nor stands still, and nobody restarts it.
+                pass
             case "crash":
                 self.crashed.add(fault.target)
                 self.paused.discard(fault.target)

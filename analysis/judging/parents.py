@@ -179,7 +179,7 @@ class _Around:
 
     def __init__(self, ground: Ground, source: str) -> None:
         self.clusters = clusters_around(ground, source)
-        self.away = frozenset(ground.crashed | ground.paused)
+        self.away = ground.away
 
 
 def _apply(changes: Iterable[ParentChange], parents: dict[str, str], now: _Around) -> Iterator[State]:

@@ -173,15 +173,19 @@ class Agent:
         self._counters[counters.RECEIVED if taken else counters.REFUSED["injected"]] += 1
 
     def _crash(self) -> None:
-        """Report which crash was due, and die at once. Unread datagrams are counted first, or the books would miss them."""
+        """Report which crash was due, and die at once."""
         os.write(1, f"crash {self._host} {self._life.crash_due}\n".encode())
+        self._count_unread()
+        # From here on the kernel counts the datagrams that arrive.
+        self._socket.close()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _count_unread(self) -> None:
+        """Count the datagrams that this agent will not read, or the books would miss them."""
         with suppress(BlockingIOError):
             while True:
                 self._socket.recv(1)
                 self._counters[counters.REFUSED["unread"]] += 1
-        # From here on the kernel counts the datagrams that arrive.
-        self._socket.close()
-        os.kill(os.getpid(), signal.SIGKILL)
 
     def _on_request(self) -> None:
         """Serve all requests of the testbed that wait: messages that are broadcast together can share datagrams."""
@@ -220,6 +224,7 @@ class Agent:
             case AtDoor() as request:
                 self._life.fault_at_door(request)
             case Stop():
+                self._count_unread()
                 self._close()
                 self._end.set_result(None)
                 return True

@@ -1,5 +1,7 @@
 """The requests of the testbed to a running agent: datagrams on a private Unix socket of the host."""
 
+from typing import Any
+
 import msgspec
 
 from hostagent.contract.messages import EVERYBODY
@@ -56,6 +58,8 @@ class CrashWhen(msgspec.Struct, frozen=True):
     origin: str = ""
     sequence: int = 0
     nth: int = 1
+    details: dict[str, Any] = {}
+    """Values that the event's details must have."""
 
 
 class StartOrder(msgspec.Struct, frozen=True):

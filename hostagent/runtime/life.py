@@ -134,7 +134,7 @@ class Life:
     def sent(self, parts: Iterable[Encoded]) -> None:
         """A datagram with these messages has left."""
         for part in parts:
-            self._count("send", part.message.origin, part.message.sequence)
+            self._count("send", part.message.origin, part.message.sequence, {})
 
     def fault_at_door(self, fault: AtDoor) -> None:
         """Add a fault at the door."""
@@ -167,13 +167,14 @@ class Life:
         """Compare the events logged since the last time with the triggers of the crashes."""
         if self.crashes:
             for event in self.effects.events[self._seen :]:
-                self._count(event.event, event.origin, event.sequence)
+                self._count(event.event, event.origin, event.sequence, event.details)
             self._seen = len(self.effects.events)
 
-    def _count(self, event: str, origin: str, sequence: int) -> None:
+    def _count(self, event: str, origin: str, sequence: int, details: Mapping[str, Any]) -> None:
         for number, waiting in enumerate(self.crashes):
             wanted = waiting.fault
             fits = wanted.event == event and wanted.origin in {"", origin} and wanted.sequence in {0, sequence}
+            fits = fits and all(details.get(name) == value for name, value in wanted.details.items())
             if fits and waiting.counts_down() and self.crash_due is None:
                 self.crash_due = number
 

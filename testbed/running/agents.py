@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,13 +21,15 @@ from hostagent.runtime.control import (
     BroadcastRequest,
     CrashWhen,
     Hush,
+    JoinRequest,
+    LeaveRequest,
     Request,
     SetClock,
     StartOrder,
     Stop,
     encode_request,
 )
-from hostagent.runtime.counters import read_counters
+from hostagent.runtime.counters import open_counters, read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import borrowed_sockets, inside
 from testbed.errors import CannotRun
@@ -40,8 +42,17 @@ PATIENCE_S = 60.0
 class Agents:
     """One agent in every host's namespace."""
 
-    def __init__(self, plan: Plan, setting: Setting, crashes: Mapping[str, tuple[CrashWhen, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        setting: Setting,
+        crashes: Mapping[str, tuple[CrashWhen, ...]] | None = None,
+        late: Collection[str] = (),
+    ) -> None:
         self._plan = plan
+        self.started_ns = time.time_ns()
+        self.absent = {host: None for host in plan.network.hosts if host in late}
+        """The hosts that have not arrived, or have departed: they have no agent, and a restart does not start one."""
         self.setting = setting
         self._pids: dict[str, int] = {}
         self._starting: set[str] = set()
@@ -70,8 +81,13 @@ class Agents:
         self._own_crashes: dict[str, CrashWhen] = {}
         self.on_own_crash: Callable[[str, CrashWhen], None] = lambda _host, _crash: None
         self._clocks: dict[str, SetClock] = {}
+        for host in self.absent:
+            # Whoever reads the files of a host need not know whether it has arrived.
+            open_counters(setting.counters(host))
+            setting.event_log(host).touch()
         for host in plan.network.hosts:
-            self._start(host)
+            if host not in self.absent:
+                self._start(host)
         self._wait_until_ready()
 
     @property
@@ -133,12 +149,24 @@ class Agents:
     def restart(self, host: str, *, keep_storage: bool) -> None:
         """Start the agent of a host that crashed, and wait until it is ready or has failed. An agent that runs is left alone."""
         self.notice()
-        if host in self._pids:
+        if host in self._pids or host in self.absent:
             return
         if not keep_storage:
             self.setting.storage(host).unlink(missing_ok=True)
         self._start(host)
         self._wait_until(lambda: host not in self._starting)
+
+    def arrive(self, host: str) -> None:
+        """Start the agent of a host that comes late."""
+        self.absent.pop(host, None)
+        self.restart(host, keep_storage=True)
+
+    def depart(self, host: str) -> None:
+        """Stop the agent of a host for good, also if it is paused, and wait until it has ended."""
+        self.absent[host] = None
+        self.signal(host, signal.SIGCONT)
+        self.ask(host, Stop())
+        self._wait_until(lambda: host not in self._pids)
 
     def stop(self) -> None:
         """Tell every agent to end, and wait until all have ended."""
@@ -223,7 +251,7 @@ class Agents:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while len(self._pids) < len(self._plan.network.hosts):
+        while len(self._pids) < len(self._plan.network.hosts) - len(self.absent):
             self.notice(wait_s=0.5)
             if self.deaths or time.monotonic() > deadline:
                 self.kill()
@@ -247,7 +275,7 @@ class Agents:
 
     def ask(self, host: str, request: Request) -> None:
         """Send a request to an agent as soon as its socket has room. An agent that is down gets nothing."""
-        is_fault = isinstance(request, SetClock | AtDoor)
+        is_fault = isinstance(request, SetClock | AtDoor | JoinRequest | LeaveRequest)
         self._unsent.setdefault(host, deque()).append((self._confirming if is_fault else self._control, encode_request(request)))
         self._unconfirmed[host] += is_fault
         if not self._send_waiting(host):
@@ -276,7 +304,7 @@ class Agents:
                 waiting.popleft()
         except BlockingIOError:
             return True
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):
             del self._unsent[host]
             self._forget_faults(host)
             return False

@@ -6,14 +6,15 @@ the very moment of an event of the same host, such as dying between two datagram
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hostagent.runtime.control import AtDoor, CrashWhen
-from runfiles.format import FaultRecord, encoded
+from hostagent.runtime.control import AtDoor, CrashWhen, JoinRequest, LeaveRequest
+from runfiles.format import LATE, FaultRecord, encoded
 from scenarios import faults as vocabulary
-from scenarios.faults import Fault, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
+from scenarios.faults import Fault, Waiting, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
+from simulator.faults import crash_when
 from testbed.errors import CannotRun
 from testbed.network import shaping, shell
 from testbed.network.doctor import Machine
@@ -31,10 +32,11 @@ KNOWN: frozenset[type[Fault]] = frozenset(
         *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),
         *(vocabulary.SwitchStop, vocabulary.SwitchStart, vocabulary.ControllerStop, vocabulary.ControllerStart),
         *(vocabulary.Crash, vocabulary.Restart, vocabulary.Pause, vocabulary.Resume, vocabulary.Clock),
-        *(vocabulary.DropMessage, vocabulary.DuplicateMessage),
+        *(vocabulary.DropMessage, vocabulary.DuplicateMessage, vocabulary.CutOff),
+        *(vocabulary.Join, vocabulary.Leave, vocabulary.Arrive, vocabulary.Depart),
     )
 )
-"""The faults that `Injector._do` can inject; `steps` splits flaps and partitions."""
+"""The faults that `Injector._do` can inject; `steps` splits flaps, partitions and cut-offs."""
 
 
 def refuse_impossible(faults: tuple[Fault, ...], machine: Machine) -> None:
@@ -59,19 +61,18 @@ def own_crashes(faults: Iterable[Fault]) -> dict[str, tuple[CrashWhen, ...]]:
     """For each host, the crashes that its agent carries out itself."""
     crashes: dict[str, tuple[CrashWhen, ...]] = {}
     for fault in filter(is_own_crash, faults):
-        crashes[fault.target] = (*crashes.get(fault.target, ()), _crash_when(fault))
+        crashes[fault.target] = (*crashes.get(fault.target, ()), crash_when(fault))
     return crashes
-
-
-def _crash_when(fault: Fault) -> CrashWhen:
-    assert fault.when is not None, fault
-    return CrashWhen(fault.when.event, fault.when.origin, fault.when.sequence, fault.when.nth)
 
 
 class Injector:
     """Injects faults into a run, and records them."""
 
-    def __init__(self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...], log: Path) -> None:
+    def __init__(
+        self, emulation: Emulation, agents: Agents, faults: tuple[Fault, ...], groups: Mapping[str, int], log: Path
+    ) -> None:
+        """`groups` has the number of each group by its name."""
+        self.groups = dict(groups)
         self._emulation = emulation
         self._log = log
         log.touch()
@@ -93,6 +94,8 @@ class Injector:
         self.problems: list[str] = []
         """A sentence for each fault that the machine does not show."""
         agents.on_own_crash = self._own_crash
+        for host in agents.absent:
+            self._append(FaultRecord(fault=LATE, target=host, asked_ns=agents.started_ns, applied_ns=agents.started_ns))
 
     @property
     def next_due(self) -> float:
@@ -144,7 +147,7 @@ class Injector:
 
     def _own_crash(self, host: str, crash: CrashWhen) -> None:
         """Record that an agent kills itself, and forget that crash, so that the agent does not repeat it after a restart."""
-        fault = next(fault for fault in self._own if fault.target == host and _crash_when(fault) == crash)
+        fault = next(fault for fault in self._own if fault.target == host and crash_when(fault) == crash)
         self._own.remove(fault)
         self._agents.crashes = own_crashes(self._own)
         now_ns = time.time_ns()
@@ -159,9 +162,12 @@ class Injector:
             details=fault.details,
             observed=self._observe(fault),
         )
+        self._append(record)
+        return record
+
+    def _append(self, record: FaultRecord) -> None:
         with self._log.open("ab") as log:
             log.write(encoded(record) + b"\n")
-        return record
 
     def _observe(self, fault: Fault) -> str:
         """What the machine shows of a fault. A fault that it does not show in time is a problem of the run."""
@@ -206,12 +212,24 @@ class Injector:
             case vocabulary.ControllerStop() | vocabulary.ControllerStart():
                 running = self._emulation.controller.is_running
                 yield "controller", "up" if running else "down", "up" if isinstance(fault, vocabulary.ControllerStart) else "down"
-            case vocabulary.Crash(host=host) | vocabulary.Restart(host=host):
-                yield host, "up" if host in agents.running else "down", "up" if isinstance(fault, vocabulary.Restart) else "down"
+            case (
+                vocabulary.Crash(host=host)
+                | vocabulary.Restart(host=host)
+                | vocabulary.Arrive(host=host)
+                | vocabulary.Depart(host=host)
+            ):
+                starts = isinstance(fault, vocabulary.Restart | vocabulary.Arrive) and host not in agents.absent
+                yield host, "up" if host in agents.running else "down", "up" if starts else "down"
             case vocabulary.Pause(host=host) | vocabulary.Resume(host=host) if host in agents.running:
                 state = "paused" if agents.is_paused(host) else "up"
                 yield host, state, "paused" if isinstance(fault, vocabulary.Pause) else "up"
-            case vocabulary.Clock(host=host) | vocabulary.DropMessage(host=host) | vocabulary.DuplicateMessage(host=host):
+            case (
+                vocabulary.Clock(host=host)
+                | vocabulary.DropMessage(host=host)
+                | vocabulary.DuplicateMessage(host=host)
+                | vocabulary.Join(host=host)
+                | vocabulary.Leave(host=host)
+            ):
                 expected = self._expected_of_agent(fault, host)
                 yield host, expected if agents.has_confirmed(host) or agents.is_paused(host) else "does not answer", expected
 
@@ -226,6 +244,8 @@ class Injector:
                 return f"drops {kind} number {nth} from now on"
             case vocabulary.DuplicateMessage(kind=kind, nth=nth):
                 return f"receives {kind} number {nth} from now on twice"
+            case vocabulary.Join(group=group) | vocabulary.Leave(group=group):
+                return f"asks to {name_of(fault)} {group}"
             case _:
                 return "has set its clock"
 
@@ -262,6 +282,20 @@ class Injector:
                 agents.ask(host, AtDoor(kind, nth, copies=0))
             case vocabulary.DuplicateMessage(host=host, kind=kind, nth=nth):
                 agents.ask(host, AtDoor(kind, nth, copies=2))
+            case vocabulary.Join() | vocabulary.Leave() | vocabulary.Arrive() | vocabulary.Depart():
+                self._change_membership(fault)
+
+    def _change_membership(self, change: vocabulary.Join | vocabulary.Leave | vocabulary.Arrive | vocabulary.Depart) -> None:
+        agents, host = self._agents, change.host
+        match change:
+            case vocabulary.Join(group=group):
+                agents.ask(host, JoinRequest(self.groups[group]))
+            case vocabulary.Leave(group=group):
+                agents.ask(host, LeaveRequest(self.groups[group]))
+            case vocabulary.Arrive():
+                agents.arrive(host)
+            case vocabulary.Depart():
+                agents.depart(host)
 
     def drops(self) -> dict[tuple[str, str], Drops]:
         """The packets that were dropped and duplicated in each direction since the network was made, by (from, to)."""
@@ -358,21 +392,23 @@ class _Watch:
     """Watches the event logs for the triggers of faults."""
 
     def __init__(self, agents: Agents, faults: list[Fault]) -> None:
-        self.waiting = faults
+        self._waiting = [Waiting(fault, fault.when) for fault in faults if fault.when is not None]
         self._logs = EventLogs(agents)
-        self._left = {id(fault): fault.when.nth for fault in faults if fault.when is not None}
+
+    @property
+    def waiting(self) -> list[Fault]:
+        """The faults whose trigger has not fired."""
+        return [waiting.fault for waiting in self._waiting]
 
     def fired(self) -> list[tuple[Fault, float]]:
         """The faults whose trigger has fired since the last call, each with its `after_ms`."""
-        if not self.waiting:
+        if not self._waiting:
             return []
-        fired = []
-        for host, event in self._logs.news():
-            for fault in list(self.waiting):
-                when = fault.when
-                if when is not None and when.fits(host, event.event, event.origin, event.sequence):
-                    self._left[id(fault)] -= 1
-                    if self._left[id(fault)] == 0:
-                        self.waiting.remove(fault)
-                        fired.append((fault, when.after_ms))
-        return fired
+        fired = [
+            waiting
+            for host, event in self._logs.news()
+            for waiting in self._waiting
+            if waiting.fires_at(host, event.event, event.origin, event.sequence, event.details)
+        ]
+        self._waiting = [waiting for waiting in self._waiting if waiting not in fired]
+        return [(waiting.fault, waiting.trigger.after_ms) for waiting in fired]

@@ -14,7 +14,7 @@ from pathlib import Path
 from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
-from scenarios.faults import Fault, LinkChange, name_of
+from scenarios.faults import Fault, LinkChange, late_hosts, name_of
 from scenarios.scenario import Sending
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
@@ -127,9 +127,10 @@ def _on_network(
         setting = _setting(task, private)
         # Drops are read before the agents start, as some agents send at once.
         drops_before = shaping.read_drops(emulation.plan)
-        agents = Agents(emulation.plan, setting, own_crashes(task.scenario.faults))
+        scenario = task.scenario
+        agents = Agents(emulation.plan, setting, own_crashes(scenario.faults), late_hosts(scenario.faults))
         stack.callback(agents.kill)
-        injector = Injector(emulation, agents, task.scenario.faults, task.output / "faults.jsonl")
+        injector = Injector(emulation, agents, scenario.faults, scenario.group_numbers, task.output / "faults.jsonl")
         stage = Stage(task, machine, emulation, captures, agents, injector)
         measured = _measure(stage, drops_before, play, progress)
     return setting, measured

@@ -18,6 +18,7 @@ from runfiles.format import Medium, RunRecord, write
 from runfiles.networks import write_network
 from scenarios import Scenario
 from scenarios.faults import Fault, check_kinds, name_of
+from scenarios.membership import check_known
 from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
 from testbed.ownership import first_missing
@@ -50,8 +51,10 @@ class Task:
 
 
 def check_messages(task: Task, faults: Iterable[Fault]) -> None:
-    """Refuse faults on kinds of messages that the protocol of a task does not have."""
-    check_kinds(faults, task.protocol, [message.__name__ for message in PROTOCOLS[task.protocol].messages])
+    """Refuse faults on kinds of messages that the protocol of a task does not have, and joins and leaves if it knows no membership."""
+    core, faults = PROTOCOLS[task.protocol], tuple(faults)
+    check_kinds(faults, task.protocol, [message.__name__ for message in core.messages])
+    check_known(faults, task.protocol, knows_membership=core.knows_membership)
 
 
 @contextmanager

@@ -10,20 +10,25 @@ from hypothesis import strategies as st
 from scenarios import Scenario, ScenarioError, faults
 from scenarios.faults import (
     FAULTS,
+    Arrive,
     Clock,
     Crash,
+    CutOff,
     Fault,
     FaultError,
     Flap,
     Heal,
+    Join,
     LinkChange,
     LinkDown,
     Partition,
     SwitchStop,
     Trigger,
+    Waiting,
     check,
     decode,
     encode,
+    is_own_crash,
     load,
     name_of,
     steps,
@@ -34,7 +39,8 @@ NETWORK = find("clusters:k=3,size=1,shape=ring")
 NAMES = st.sampled_from(("", "s1-s2", "h1", "Copy"))
 SHARES = st.floats(0, 1)
 TIMES = st.floats(0, 1e9)
-TRIGGERS = st.builds(Trigger, NAMES, NAMES, NAMES, st.integers(0, 9), st.integers(1, 9), TIMES)
+DETAILS = st.dictionaries(NAMES, st.integers() | st.booleans() | NAMES)
+TRIGGERS = st.builds(Trigger, NAMES, NAMES, NAMES, st.integers(0, 9), st.integers(1, 9), TIMES, DETAILS, NAMES)
 FIELDS = {
     "at_ms": st.none() | TIMES,
     "when": st.none() | TRIGGERS,
@@ -48,7 +54,7 @@ FIELDS = {
     "offset_ms": st.floats(-1e9, 1e9),
     "drift_ppm": st.floats(-499_999, 999_999),
     **dict.fromkeys(("times", "nth"), st.integers(1, 100)),
-    **dict.fromkeys(("link", "towards", "switch", "host", "kind"), NAMES),
+    **dict.fromkeys(("link", "towards", "switch", "host", "kind", "group"), NAMES),
 }
 ANY_FAULT = st.one_of(*(st.builds(kind, **{name: FIELDS[name] for name in kind.__struct_fields__}) for kind in FAULTS.values()))
 
@@ -64,8 +70,8 @@ def test_every_fault_is_in_the_vocabulary_under_its_name():
 
 
 def test_the_example_in_the_documentation_is_a_schedule():
-    text = faults.__doc__.partition("schedule file:\n")[2]
-    assert [name_of(fault) for fault in decode(text.encode())] == ["link-down", "crash"]
+    text = faults.__doc__.partition("schedule file:\n")[2].partition("]\n\n")[0] + "]"
+    assert [name_of(fault) for fault in decode(text.encode())] == ["link-down", "crash", "join", "arrive"]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +135,15 @@ def test_a_schedule_file_that_is_not_there_is_refused(tmp_path):
             LinkChange(at_ms=0, link="s1-s2", bandwidth_mbit=1e-300),
             "fault link-change s1-s2: bandwidth_mbit: expected float >= 0.001",
         ),
+        (Crash(at_ms=0, host=""), "fault crash: name its host"),
+        (CutOff(at_ms=0, host=""), "fault cut-off: name its host"),
+        (CutOff(at_ms=0, host="s1"), "a fault names host 's1', which network"),
+        (Arrive(when=Trigger("deliver"), host=""), "fault arrive: name its host"),
+        (Join(at_ms=0, host="h9", group="everybody"), "a fault names host 'h9', which network"),
+        (
+            Crash(host="", when=Trigger("view", details={"members": ("h1",)})),
+            r"fault crash: when.details\[...\]: expected bool \| int \| float \| str, got array",
+        ),
         (Flap(at_ms=0, link="s1-s2", times=10**9), "fault flap s1-s2: times: expected int <= 10000"),
         (Flap(at_ms=0, link="s1-s2", times=9999, up_ms=1e9), "fault flap s1-s2: it would last more than 1,000,000 s"),
     ],
@@ -159,7 +174,29 @@ def test_a_trigger_without_particulars_fits_every_event_of_its_name():
         assert not Trigger("deliver", **particular).fits("h1", "deliver", "h2", 3)
 
 
+def test_a_trigger_waits_for_details_and_for_the_host_that_was_the_last_to_log_another_event():
+    wants = Trigger("commit", details={"group": 1, "view": 2})
+    assert wants.fits("h1", "commit", "h2", 3, {"group": 1, "view": 2, "more": 0})
+    assert not wants.fits("h1", "commit", "h2", 3, {"group": 1})
+    waiting = Waiting(Crash(host="", when=wants), Trigger("commit", last="token", nth=2))
+    events = [("h1", "commit"), ("h1", "token"), ("h2", "commit"), ("h1", "commit"), ("h2", "token"), ("h1", "commit")]
+    assert not any(waiting.fires_at(host, event, "", 0, {}) for host, event in events)
+    assert waiting.fires_at("h2", "commit", "", 0, {})
+    assert waiting.fault.host == "h2"
+
+
+def test_only_a_crash_that_needs_no_knowledge_of_others_is_done_by_the_host_itself():
+    assert is_own_crash(Crash(host="h1", when=Trigger("commit", host="h1", details={"group": 1})))
+    for host, when in (
+        ("", Trigger("commit")),
+        ("h1", Trigger("commit")),
+        ("h1", Trigger("commit", host="h1", last="token")),
+        ("h1", Trigger("commit", host="h1", after_ms=1)),
+    ):
+        assert not is_own_crash(Crash(host=host, when=when))
+
+
 def _least(kind: type[Fault]) -> dict[str, object]:
     """The fewest fields that a fault needs."""
-    values = {"link": "s1-s2", "switch": "s1", "host": "h1", "kind": "Copy", "sides": (("s1",),)}
+    values = {"link": "s1-s2", "switch": "s1", "host": "h1", "kind": "Copy", "sides": (("s1",),), "group": "everybody"}
     return {field.name: values[field.name] for field in msgspec.structs.fields(kind) if field.required}

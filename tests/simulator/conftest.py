@@ -26,8 +26,9 @@ class Stage:
         self.player = FaultPlayer(self.world, faults)
 
     def start(self) -> None:
-        for host in self.world.hosts.values():
-            host.start()
+        for name, host in self.world.hosts.items():
+            if name not in self.player.absent:
+                host.start()
 
     def tell(self, host: str, script: str = "", at_ms: float = 0, to: int = EVERYBODY) -> None:
         """Have a host broadcast a script, some time from now."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenarios import Scenario
-from scenarios.faults import FAULTS, DropMessage, DuplicateMessage, Fault, FaultError, Flap, Partition
+from scenarios.faults import FAULTS, CutOff, DropMessage, DuplicateMessage, Fault, FaultError, Flap, Partition
 from simulator import cases
 from simulator import faults as simulated
 from testbed.errors import CannotRun
@@ -45,7 +45,7 @@ def test_an_engine_refuses_a_fault_that_it_has_no_line_for(tmp_path):
 def test_an_engine_has_a_line_for_every_fault_that_it_says_it_knows(known, lines):
     assert known == set(FAULTS.values())
     text = inspect.getsource(lines)
-    assert all(f"vocabulary.{kind.__name__}(" in text for kind in known - {Flap, Partition})
+    assert all(f"vocabulary.{kind.__name__}(" in text for kind in known - {Flap, Partition, CutOff})
 
 
 def test_more_groups_than_a_socket_of_this_kernel_can_join_are_refused():
