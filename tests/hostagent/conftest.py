@@ -9,9 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 import pytest
@@ -106,7 +105,6 @@ class Agents:
             events=str(folder),
             private=str(folder),
             pack_ms=pack_ms,
-            groups=dict(groups),
         )
         order = folder / "agents.json"
         namespaces = {host: str(lan.namespace(host)) for host in HOSTS}

@@ -7,7 +7,7 @@ views of each group from 1, and sends each view to all hosts, which install the 
 import msgspec
 
 from hostagent.contract.core import Core
-from hostagent.contract.messages import LISTED, Purpose
+from hostagent.contract.messages import LISTED, Destination, Purpose
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import Copy
 from hostagent.parts.links import LinkParameters, Links
@@ -47,8 +47,7 @@ class Managed(Core):
     def on_multicast(self, to, sequence, payload):
         if self.env.host in to.hosts:
             self.env.deliver(self.env.host, sequence, payload)
-        if others := tuple(host for host in to.hosts if host != self.env.host):
-            self.links.send(self.env.host, sequence, msgspec.msgpack.encode(["message", payload]), to=others)
+        self.links.send(self.env.host, sequence, msgspec.msgpack.encode(["message", payload]), to=to)
 
     def on_join(self, group):
         self.ask("join", group)
@@ -60,7 +59,10 @@ class Managed(Core):
         if self.env.host == self.manager:
             self.decide(self.env.host, what, group)
         else:
-            self.links.send(self.env.host, 0, msgspec.msgpack.encode([what, group]), to=(self.manager,))
+            self.tell((self.manager,), what, group)
+
+    def tell(self, hosts, *words):
+        self.links.send(self.env.host, 0, msgspec.msgpack.encode(words), to=Destination(LISTED, hosts))
 
     def decide(self, host, what, group):
         """Make the next view of a group; the manager only."""
@@ -68,7 +70,7 @@ class Managed(Core):
         if members == {*self.env.groups[group]} or not members:
             return
         view = self.views.get(group, 0) + 1
-        self.links.send(self.env.host, 0, msgspec.msgpack.encode(["view", group, view, sorted(members)]))
+        self.tell(self.env.hosts, "view", group, view, sorted(members))
         self.install(group, view, members)
 
     def on_letter(self, sender, letter):

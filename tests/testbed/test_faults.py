@@ -267,3 +267,26 @@ def test_what_a_failed_link_takes_along_is_not_its_loss(play):
     )
     assert {drop["loss"] for drop in run.record["link_drops"]} == {0}
     assert run.record["problems"] == []
+
+
+def test_a_late_host_and_a_host_that_departs_leave_no_trace_before_and_after(play):
+    """h5 comes late and gets what is still repeated; h6 leaves for good, and a restart does not bring it back."""
+    run = play(
+        *(vocabulary.Arrive(at_ms=150, host="h5"), vocabulary.Depart(at_ms=125, host="h6")),
+        *(vocabulary.Restart(at_ms=140, host="h6"), vocabulary.Crash(at_ms=130, host="h6")),
+    )
+    assert run.record["problems"] == []
+    late, *others = run.faults
+    assert (late["fault"], late["target"]) == ("late", "h5")
+    assert [(fault["fault"], fault["observed"]) for fault in others] == [
+        ("depart", "h6 down"),
+        ("crash", "h6 down"),
+        ("restart", "h6 down"),
+        ("arrive", "h5 up"),
+    ]
+    (started,) = run.events("h5", "start")
+    assert others[-1]["asked_ns"] < started["at_ns"] < others[-1]["applied_ns"]
+    assert sorted(run.delivered("h5")) == [1, 2, 3, 4, 5]
+    last = json.loads((run.directory / "events" / "h6.jsonl").read_text().splitlines()[-1])
+    assert last["event"] == "stop"
+    assert run.counters["h5"]["unreachable"] + run.counters["h6"]["unreachable"] > 0
