@@ -53,6 +53,10 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     events: tuple[Witness, ...] = ()
     cases: int | None = None
     """How many cases the checker judged, the one that breaks the promise included; None in summaries from before they were counted."""
+    bound_ms: float | None = None
+    """For a promise with a time bound: the time that is allowed."""
+    longest_ms: float | None = None
+    """For a promise with a time bound: the longest time that was seen in a case."""
 
 
 Shown = BroadcastEvent | Delivery | Sample | ParentChange | View | MembershipRequest | TokenChange | Transit | Witness

@@ -24,6 +24,7 @@ from analysis.judging.properties.load import bounded_memory, quiescence
 from analysis.judging.properties.membership import safe, sending_view, view_agreement, view_convergence
 from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
 from analysis.judging.properties.peers import cluster_tree, failure_detection
+from analysis.judging.properties.timing import bounds
 from analysis.judging.reliability import relative_reliability
 from hostagent.contract.promises import Guarantee, Promise
 
@@ -71,6 +72,7 @@ def judge(history: History, promise: Promise, connectivity: Connectivity, doubts
     findings: dict[str, Finding] = {
         guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees
     }
+    findings |= {str(bound): bounds.check(history, bound, connectivity) for bound in promise.time_bounds}
     verdict, reasons = conclude(findings, (*history.damage, *doubts))
     return Judgement(
         verdict=verdict,

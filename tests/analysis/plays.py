@@ -226,3 +226,24 @@ def round_and_round(core) -> Stage:
     stage.broadcast("h3")
     stage.run(2)
     return stage
+
+
+def one_is_down(core) -> Stage:
+    """h3 crashes, and h1 broadcasts to the two that are left."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(1)
+    stage.crash("h3")
+    stage.run(1)
+    stage.broadcast("h1")
+    stage.run(2)
+    return stage
+
+
+def from_the_first(core) -> Stage:
+    """h1 broadcasts twice."""
+    stage = Stage(core, 4)
+    for _ in range(2):
+        stage.broadcast("h1")
+        stage.run(1)
+    return stage
