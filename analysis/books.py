@@ -6,12 +6,16 @@
     what was seen leaving        =  what was seen arriving  +  what vanished on the way
     what vanished at a node      =  what was dropped on its way out of that node or into it, or what a fault explains (analysis.excuses)
     what left a switch           <= what reached it  +  what its links duplicated
+                                    (of a datagram to a group: on each branch of the group's tree)
 
-and at every destination the cost bit is set exactly if the captures show the packet on an expensive link. All functions here are pure, and
-take a few small sums that Spark's workers have computed.
+Of a datagram to a group, each copy for a member is accounted for: it arrived, or it vanished at a node on its way along the group's tree.
+One datagram that is dropped may have been for several members. No copy may be seen on a link that is on the way to no member.
+
+At every destination the cost bit is set exactly if the captures show the packet, or that copy, on an expensive link. All functions here are
+pure, and take a few small sums that Spark's workers have computed.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -63,8 +67,10 @@ class LinkCost(msgspec.Struct, frozen=True, kw_only=True):
 class Fates(msgspec.Struct, frozen=True, kw_only=True):
     """How many packets had the same fate, which `analysis.tables.journeys` finds, and one of them as an example.
 
-    `excused`: a fault explains the fate. `checked`: a loss of the packet without a cause would have been noticed anywhere on its way.
-    `unpaid`: the packet vanished before the first expensive link that it would have had to cross.
+    Of a packet to a group, each copy for a member counts as one of `packets`. `excused`: a fault explains the fate. `checked`: a loss of
+    the packet without a cause would have been noticed anywhere on its way. `unpaid`: the packet vanished before the first expensive link
+    that it would have had to cross. `stray`: a copy on a link that is on the way to no member. `shared`: the copy vanished in one datagram
+    with another one that is counted; `perhaps_shared`: it did so if the switch where it vanished lost the datagram before copying it.
     """
 
     gap: bool
@@ -74,8 +80,19 @@ class Fates(msgspec.Struct, frozen=True, kw_only=True):
     excused: bool = False
     checked: bool = True
     unpaid: bool = False
+    stray: bool = False
+    shared: bool = False
+    perhaps_shared: bool = False
     packets: int
     example: str
+
+
+class Forks(msgspec.Struct, frozen=True, kw_only=True):
+    """How many more copies of datagrams to groups a node sent than it got, and how many of these were not one for each branch."""
+
+    node: str
+    made: int
+    excess: int
 
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +116,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     foreign: int
     """Datagrams to the agents' port that do not belong to this run, counted on their way into a host only."""
     packets: int = 0
-    """Host-to-host packets of this run that were seen."""
+    """Host-to-host packets of this run that were seen; of a packet to a group, the copies for its members."""
     checked_share: float | None = None
     """The share of these packets whose loss without a cause would have been noticed; a fault would have excused the others."""
     unpaid: int = 0
@@ -108,7 +125,13 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     """Datagrams to our port that were not of this run, on expensive links. Their cost is not counted either."""
 
 
-def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates], reports: Sequence[CaptureReport]) -> Books:
+def balance(
+    run: RunInput,
+    costs: Sequence[LinkCost],
+    journeys: Sequence[Fates],
+    reports: Sequence[CaptureReport],
+    forks: Sequence[Forks] = (),
+) -> Books:
     """Do the books of one run."""
     leaving, arriving = seen_leaving(costs), seen_arriving(costs)
     differences = (
@@ -116,8 +139,8 @@ def balance(run: RunInput, costs: Sequence[LinkCost], journeys: Sequence[Fates],
         *_capture_differences(run.run.captures, reports),
         *_host_differences(run, leaving, arriving),
         *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
-        *_switch_differences(run, costs),
-        *_vanished_differences(journeys, _dropped_out_of(run)),
+        *_switch_differences(run, costs, forks),
+        *_vanished_differences(run, journeys),
     )
     hosts, counters = run.network.hosts, run.counters.values()
     return Books(
@@ -242,16 +265,23 @@ def _host_differences(run: RunInput, leaving: Counter[str], arriving: Counter[st
             )
 
 
-def _switch_differences(run: RunInput, costs: Sequence[LinkCost]) -> Iterator[str]:
+def _switch_differences(run: RunInput, costs: Sequence[LinkCost], forks: Iterable[Forks]) -> Iterator[str]:
     """A switch sends only what it received. The kernel must have counted any excess as duplicates, unless its count was cut short."""
     if any(drops.duplicated for drops in run.run.link_drops) and any(fault.fault in _RESHAPING for fault in run.faults):
         return
     ours = [cost for cost in costs if cost.purpose != FOREIGN]
     leaving, arriving, duplicated = seen_leaving(ours), seen_arriving(ours), _duplicated_out_of(run)
+    copied = {fork.node: fork for fork in forks}
     for switch in run.network.switches:
-        if leaving[switch] > arriving[switch] + duplicated[switch]:
+        made, excess = (copied[switch].made, copied[switch].excess) if switch in copied else (0, 0)
+        if leaving[switch] - made > arriving[switch] + duplicated[switch]:
             yield (
-                f"{arriving[switch]} datagrams were seen on their way into {switch} and {leaving[switch]} on their way out, "
+                f"{arriving[switch]} datagrams were seen on their way into {switch} and {leaving[switch]} on their way out"
+                f"{f', {made} of them copies for groups' if made > 0 else ''}, and its links duplicated {duplicated[switch]}"
+            )
+        if excess > duplicated[switch]:
+            yield (
+                f"{switch} sent {excess} copies of datagrams to groups on branches that already had theirs, "
                 f"and its links duplicated {duplicated[switch]}"
             )
 
@@ -263,17 +293,25 @@ def _journey_differences(journeys: Iterable[Fates], *, duplicates: bool) -> Iter
             yield f"{count} seen leaving a node that no capture shows reaching it, {group.example} for one"
         if group.repeated and not group.excused and not duplicates:
             yield f"{count} seen more than once in the same direction of a link, {group.example} for one"
+        if group.stray and not group.excused:
+            yield f"{count} seen on a link that is on the way to no member of its group, {group.example} for one"
         if group.wrong_bit:
             yield f"{count} seen to arrive with a cost bit that does not match the links crossed, {group.example} for one"
 
 
-def _vanished_differences(journeys: Iterable[Fates], dropped: Counter[str]) -> Iterator[str]:
-    vanished: dict[str, list[Fates]] = {}
+def _vanished_differences(run: RunInput, journeys: Iterable[Fates]) -> Iterator[str]:
+    dropped, vanished = _dropped_out_of(run), defaultdict[str, list[Fates]](list)
     for group in journeys:
-        if group.vanished_at is not None and not group.excused:
-            vanished.setdefault(group.vanished_at, []).append(group)
+        if group.vanished_at is not None and not group.excused and not group.shared:
+            vanished[group.vanished_at].append(group)
+    overrun = Counter[str]()
+    for drops in run.run.link_drops:
+        overrun[drops.source] += drops.overrun
     for node, groups in sorted(vanished.items()):
-        count = sum(group.packets for group in groups)
+        # A switch that did not take a datagram in time made no copy of it for any other branch than the one it is counted for.
+        copies = overrun[node] * max(len(run.network.neighbours[node]) - 2, 0)
+        perhaps_shared = sum(group.packets for group in groups if group.perhaps_shared)
+        count = sum(group.packets for group in groups) - min(perhaps_shared, copies)
         if count > dropped[node]:
             yield f"{_count(count)} last seen at {node}, where {dropped[node]} were dropped, {groups[0].example} for one"
 

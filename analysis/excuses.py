@@ -11,6 +11,8 @@ A fault touches what it can touch, for as long as it can:
 * A switch that connects to the controller, at a start of either or because a connection broke, has no flows for a moment.
 * A link that begins or ends to duplicate packets loses what waits for it (`testbed.network.shaping`).
 
+* Each group has a tree, and copies of its packets are lost where the way along the tree to their member changes, as packets to a host are.
+
 Nothing else explains a loss. In particular, a host that crashes or stands still loses nothing on the way to it, and a link that is shaped
 anew counts what it drops. When routes have changed is told by the controller's log.
 
@@ -20,12 +22,13 @@ vanishes without a cause would not be noticed: such packets are not checked, and
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from runfiles.controller_log import ControllerEvent
 from runfiles.format import FaultRecord
 from topologies.network import DEFAULT_QUEUE, Link, Network
-from topologies.paths import next_hops
+from topologies.paths import group_tree, next_hops
 
 # How long routes take to change where no log of the controller tells.
 REROUTING_NS: Final = 1_000_000_000
@@ -39,8 +42,12 @@ _CHANGING: Final = frozenset(
     {"link-down", "link-up", "heal", "switch-stop", "switch-start", "controller-stop", "controller-start"}
 )
 
-Trees = Mapping[str, Mapping[str, str]]
-"""For every switch that has hosts: the next hop towards it from each switch that can reach it."""
+Goal = str | tuple[int, str]
+"""Where a packet goes: the switch of its host; for a copy of a packet to a group, the number of the group and the switch of the member."""
+Trees = Mapping[Goal, Mapping[str, str]]
+"""For every goal: the next hop towards it from each switch that can reach it."""
+Groups = Mapping[int, tuple[str, ...]]
+"""The members of every group by its number; none where the network does not multicast."""
 
 
 class Excuse(NamedTuple):
@@ -52,17 +59,45 @@ class Excuse(NamedTuple):
     """Whether a packet can only vanish there."""
     nodes: frozenset[str] = frozenset()
     """At one of these switches, wherever it was going."""
-    places: frozenset[tuple[str, str]] = frozenset()
-    """At the first switch, on its way to a host of the second."""
+    places: frozenset[tuple[str, Goal]] = frozenset()
+    """At the switch, on its way to the goal."""
     over: frozenset[tuple[str, str]] = frozenset()
     """At the second node, having come from the first."""
 
 
-def excuses(network: Network, faults: Iterable[FaultRecord], log: Sequence[ControllerEvent] = ()) -> tuple[Excuse, ...]:
+class Routing(NamedTuple):
+    """From `since_ns` on, packets to groups are for these members and go along these trees."""
+
+    since_ns: int
+    members: Groups
+    trees: Trees
+
+
+def group_routings(
+    network: Network, faults: Iterable[FaultRecord], log: Sequence[ControllerEvent], groups: Groups
+) -> tuple[Routing, ...]:
+    """How packets to groups were routed, from fault to fault. While routes change, excuses cover both the old and the new ones."""
+    if not groups:
+        return ()
+    faults = sorted(faults, key=lambda fault: fault.asked_ns)
+    story = _Story(network, faults, log, groups)
+    found = [Routing(-FOR_EVER, groups, story.trees)]
+    for fault in faults:
+        if fault.fault in _CHANGING:
+            changed = story.follow(fault)
+            if story.trees is not found[-1].trees:
+                since_ns = story.done_ns(fault, changed) if log else fault.applied_ns
+                found.append(Routing(max(since_ns, found[-1].since_ns), groups, story.trees))
+    return tuple(found)
+
+
+def excuses(
+    network: Network, faults: Iterable[FaultRecord], log: Sequence[ControllerEvent] = (), groups: Groups = MappingProxyType({})
+) -> tuple[Excuse, ...]:
     """Everything that the faults of a run, and the connections between switches and controller, explain."""
     faults = sorted(faults, key=lambda fault: fault.asked_ns)
     network_faults = [fault for fault in faults if fault.fault in _CHANGING]
-    story = _Story(network, faults, log)
+    story = _Story(network, faults, log, groups)
     found = [*_connections(log), *_duplicating(network, story, faults)]
     for number, fault in enumerate(network_faults):
         following = network_faults[number + 1].asked_ns if number + 1 < len(network_faults) else FOR_EVER
@@ -90,8 +125,9 @@ def _duplicating(network: Network, story: "_Story", faults: Iterable[FaultRecord
 class _Story:
     """Links, switches, controller and routes as the faults change them, one fault after the other."""
 
-    def __init__(self, network: Network, faults: Sequence[FaultRecord], log: Sequence[ControllerEvent]) -> None:
+    def __init__(self, network: Network, faults: Sequence[FaultRecord], log: Sequence[ControllerEvent], groups: Groups) -> None:
         self._network = network
+        self._groups = groups
         self._faults = faults
         self._has_log = bool(log)
         self._told = _moments(log)
@@ -104,17 +140,15 @@ class _Story:
 
     def tell(self, fault: FaultRecord, following_ns: int) -> Iterator[Excuse]:
         """What this fault explains; the next one that changes the network was asked for at `following_ns`."""
-        before, up_before = self._trees, self._up()
-        self._apply(fault)
-        changed = [link for link in self._network.links if link.name in up_before ^ self._up()]
-        self._routed = self._up() if self._controlled else self._routed
-        since_ns, until_ns = fault.asked_ns - SLACK_NS, self._done_ns(fault, changed) + SLACK_NS
+        before, up_before = self.trees, self._up()
+        changed = self.follow(fault)
+        since_ns, until_ns = fault.asked_ns - SLACK_NS, self.done_ns(fault, changed) + SLACK_NS
         failed = [link for link in changed if link.name in up_before]
         if failed:
             over = frozenset(way for link in failed for way in ((link.a, link.b), (link.b, link.a)))
             waiting_ns = max(map(self.longest_wait_ns, failed))
             yield Excuse(since_ns - waiting_ns, until_ns, places=_over(before, failed), over=over)
-        yield Excuse(since_ns, until_ns, places=_touched(before, self._trees))
+        yield Excuse(since_ns, until_ns, places=_touched(before, self.trees))
         yield Excuse(since_ns, until_ns, nodes=self._without_flows(fault))
         if fault.fault == "switch-stop":
             waiting_ns = max(map(self.longest_wait_ns, self._network.neighbours[fault.target].values()))
@@ -130,9 +164,9 @@ class _Story:
             return frozenset(self._network.switches)
         return frozenset((fault.target,)) if fault.fault == "switch-start" else frozenset()
 
-    def leading_over(self, links: Iterable[Link]) -> frozenset[tuple[str, str]]:
+    def leading_over(self, links: Iterable[Link]) -> frozenset[tuple[str, Goal]]:
         """Where packets go over one of these links by the routes in force."""
-        return _over(self._trees, links)
+        return _over(self.trees, links)
 
     def longest_wait_ns(self, link: Link) -> int:
         """How long a packet may be under way over a link at most, with all that faults make of the link."""
@@ -150,10 +184,18 @@ class _Story:
         return round(queued_s * 1e9 + (max(values("delay_ms")) + max(values("jitter_ms"))) * 1e6)
 
     @property
-    def _trees(self) -> Trees:
+    def trees(self) -> Trees:
+        """The routes in force."""
         if self._routed not in self._trees_of:
-            self._trees_of[self._routed] = _trees(self._network, self._routed)
+            self._trees_of[self._routed] = _trees(self._network, self._routed, self._groups)
         return self._trees_of[self._routed]
+
+    def follow(self, fault: FaultRecord) -> list[Link]:
+        """Let a fault change the network, and the controller the routes; the links that went up or down."""
+        up_before = self._up()
+        self._apply(fault)
+        self._routed = self._up() if self._controlled else self._routed
+        return [link for link in self._network.links if link.name in up_before ^ self._up()]
 
     def _up(self) -> frozenset[str]:
         """The links that a controller takes for up. It does not see that a switch has stopped; a simulated one does."""
@@ -177,7 +219,7 @@ class _Story:
             case "controller-stop" | "controller-start":
                 self._controlled = fault.fault == "controller-start"
 
-    def _done_ns(self, fault: FaultRecord, changed: Iterable[Link]) -> int:
+    def done_ns(self, fault: FaultRecord, changed: Iterable[Link]) -> int:
         """When the routes had changed: with the last word of the switches that a fault concerns, in the log after the fault."""
         if not self._controlled or fault.fault == "switch-stop":
             return fault.applied_ns
@@ -193,15 +235,15 @@ class _Story:
         first = [moments[place] for moments in answers if (place := bisect_left(moments, fault.asked_ns)) < len(moments)]
         return max(first, default=fault.applied_ns + (REROUTING_NS if awaited else 0))
 
-    def _leading_nowhere(self) -> frozenset[tuple[str, str]]:
-        """Where there is no route to the hosts of a switch, or one over a link that is down."""
-        trees, up = self._trees, self._up()
+    def _leading_nowhere(self) -> frozenset[tuple[str, Goal]]:
+        """Where there is no route to a goal, or one over a link that is down."""
+        trees, up = self.trees, self._up()
         dark = [link for link in self._network.links if link.name in self._routed - up]
         lost = {
-            (switch, last)
-            for last, tree in trees.items()
+            (switch, goal)
+            for goal, tree in trees.items()
             for switch in self._network.switches
-            if switch != last and switch not in tree
+            if switch != _last(goal) and switch not in tree
         }
         return _over(trees, dark) | lost
 
@@ -216,26 +258,51 @@ def _moments(log: Iterable[ControllerEvent]) -> Mapping[tuple[str, int], list[in
     return {key: sorted(moments) for key, moments in told.items()}
 
 
-def _trees(network: Network, usable: frozenset[str]) -> Trees:
+def _trees(network: Network, usable: frozenset[str], groups: Groups) -> Trees:
     lasts = dict.fromkeys(map(network.access_switch, network.hosts))
-    return {last: next_hops(network, last, lambda link: link.name in usable) for last in lasts}
+    trees: dict[Goal, Mapping[str, str]] = {last: next_hops(network, last, lambda link: link.name in usable) for last in lasts}
+    for number, members in groups.items():
+        tree = group_tree(network, members, lambda link: link.name in usable)
+        senders: dict[str, list[str]] = {}
+        for switch, following in tree.items():
+            for node in following:
+                senders.setdefault(node, []).append(switch)
+        trees |= {(number, last): _towards(last, senders) for last in dict.fromkeys(map(network.access_switch, members))}
+    return trees
 
 
-def _over(trees: Trees, links: Iterable[Link]) -> frozenset[tuple[str, str]]:
+def _towards(last: str, senders: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The next hop to a switch in the tree of a group; `senders` are the switches that send packets of the group to a node."""
+    hops: dict[str, str] = {}
+    frontier = [last]
+    for node in frontier:
+        for switch in senders.get(node, ()):
+            if switch != last and switch not in hops:
+                hops[switch] = node
+                frontier.append(switch)
+    return hops
+
+
+def _over(trees: Trees, links: Iterable[Link]) -> frozenset[tuple[str, Goal]]:
     """Where packets go over one of these links."""
     ways = {way for link in links for way in ((link.a, link.b), (link.b, link.a))}
-    return frozenset((switch, last) for last, tree in trees.items() for switch, hop in tree.items() if (switch, hop) in ways)
+    return frozenset((switch, goal) for goal, tree in trees.items() for switch, hop in tree.items() if (switch, hop) in ways)
 
 
-def _touched(before: Trees, after: Trees) -> frozenset[tuple[str, str]]:
+def _touched(before: Trees, after: Trees) -> frozenset[tuple[str, Goal]]:
     """Where the next hop changes, and the next hops."""
     touched = set()
-    for last, tree in after.items() if before is not after else ():
-        for switch in tree.keys() | before[last].keys():
-            hops = before[last].get(switch), tree.get(switch)
+    for goal, tree in after.items() if before is not after else ():
+        for switch in tree.keys() | before[goal].keys():
+            hops = before[goal].get(switch), tree.get(switch)
             if hops[0] != hops[1]:
-                touched |= {(node, last) for node in (switch, *hops) if node is not None}
+                touched |= {(node, goal) for node in (switch, *hops) if node is not None}
     return frozenset(touched)
+
+
+def _last(goal: Goal) -> str:
+    """The last switch on the way to a goal."""
+    return goal if isinstance(goal, str) else goal[1]
 
 
 def _link(network: Network, name: str) -> Link:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.books import CaptureReport, Fates, LinkCost, balance, merged
+from analysis.books import CaptureReport, Fates, Forks, LinkCost, balance, merged
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
 from analysis.judging.history import History
@@ -94,7 +94,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
     progress("reading packets")
     reports, link_costs = (_of_runs(table, runs) for table in scan_packets(spark, runs))
     progress("counting packets")
-    journeys, message_costs = (_of_runs(table, runs) for table in count_journeys(spark, runs))
+    journeys, message_costs, forks = (_of_runs(table, runs) for table in count_journeys(spark, runs))
     progress("measuring delays")
     events = scan_events(spark, runs).persist()
     delivered = tables.deliveries(events.where("report is null"))
@@ -105,7 +105,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
         events.unpersist()
     progress("writing tables")
     summaries = []
-    parts = zip(reports, link_costs, message_costs, journeys, histories, deliveries, strict=True)
+    parts = zip(reports, link_costs, message_costs, journeys, forks, histories, deliveries, strict=True)
     for run, of_run in zip(runs, itertools.starmap(Measured, parts), strict=True):
         summary = _summary(run, of_run)
         summaries.append(summary)
@@ -122,6 +122,7 @@ class Measured(NamedTuple):
     link_costs: pa.Table
     message_costs: pa.Table
     journeys: pa.Table
+    forks: pa.Table
     history: History
     deliveries: pa.Table
 
@@ -152,7 +153,8 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     """The summary of a run. Tables become types here; everything after that is pure functions."""
     reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
-    books = balance(run, costs, msgspec.convert(measured.journeys.to_pylist(), list[Fates]), reports)
+    fates = msgspec.convert(measured.journeys.to_pylist(), list[Fates])
+    books = balance(run, costs, fates, reports, msgspec.convert(measured.forks.to_pylist(), list[Forks]))
     by_purpose = Counter[str]()
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]
