@@ -61,7 +61,7 @@ def run(network: Network, address: Address, log: Log, read_groups: Callable[[], 
     logging.getLogger().addHandler(EndOnError(log))
     listener = _listen_at_path(address) if isinstance(address, Path) else _listen_at_port(address)
     routing = _start_applications(network, read_groups(), log)
-    signal.signal(signal.SIGHUP, lambda *_: hub.spawn(lambda: routing.regroup(read_groups())))
+    _call_on_hang_up(lambda: routing.regroup(read_groups()))
     bound = listener.getsockname()
     log.write(
         "listening",
@@ -74,6 +74,20 @@ def run(network: Network, address: Address, log: Log, read_groups: Callable[[], 
             # Ryu sets a TCP option on every connection, which a Unix socket refuses.
             connection.setsockopt = lambda *_: None
         hub.spawn(datapath_connection_factory, connection, peer)
+
+
+def _call_on_hang_up(call: Callable[[], None]) -> None:
+    """Make a call for each SIGHUP. The signal is sent on as a byte to a socket: eventlet sleeps through a signal until a switch speaks."""
+    woken, waker = socket.socketpair()
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+    def wait(reader: Any, _kept_open: socket.socket) -> None:
+        while reader.recv(1):
+            call()
+
+    hub.spawn(wait, eventlet.greenio.GreenSocket(woken), waker)
 
 
 def _listen_at_port(address: tuple[str, int]) -> Any:

@@ -1,11 +1,12 @@
-"""Refuses joins, leaves, arrivals and departures that make no sense, before anything is made.
+"""Joins, leaves, arrivals and departures: refuses what makes no sense before anything is made, and says whom a multicast tree leads to.
 
 Items with times are checked in the order of time. When an item with a trigger happens is unknown, so such an item is refused only if it
 would be wrong at any time, and it makes room for what could be right after it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from scenarios.faults import Arrive, Depart, Fault, FaultError, Join, Leave, described
 
@@ -98,3 +99,46 @@ def _check_presence(faults: Sequence[Fault], broadcasts: Iterable[tuple[float, s
 
 def _times(faults: Iterable[Fault], kind: type[Arrive | Depart]) -> dict[str, float]:
     return {fault.target: fault.at_ms for fault in faults if isinstance(fault, kind) and fault.at_ms is not None}
+
+
+class Trees:
+    """The hosts that a network which multicasts sends the packets of each group to, as hosts join and leave.
+
+    A host that joins is in the tree before its application is told. A host that asks to leave stays in the tree until it logs a view
+    without itself: until then it is a member.
+    """
+
+    def __init__(self, members: Mapping[int, Sequence[str]], set_members: Callable[[int, tuple[str, ...]], None]) -> None:
+        self.members = {group: tuple(hosts) for group, hosts in members.items()}
+        self._set_members = set_members
+        self._leaving: dict[tuple[int, str], int] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a host is about to leave, so that its views matter."""
+        return bool(self._leaving)
+
+    def join(self, group: int, host: str) -> bool:
+        """Have the tree lead to a host. Returns whether it did not do so before."""
+        self._leaving.pop((group, host), None)
+        is_new = host not in self.members[group]
+        if is_new:
+            self._change(group, (*self.members[group], host))
+        return is_new
+
+    def leave(self, group: int, host: str, at_ns: int) -> None:
+        """A host asks to leave."""
+        self._leaving[group, host] = at_ns
+
+    def notice(self, host: str, event: str, at_ns: int, details: Mapping[str, Any]) -> None:
+        """Take an event of a host: if it is a view without the host, which has asked to leave, the tree leads there no more."""
+        if event != "view" or host in details["members"]:
+            return
+        group = details["group"]
+        if at_ns >= self._leaving.get((group, host), at_ns + 1):
+            del self._leaving[group, host]
+            self._change(group, tuple(member for member in self.members[group] if member != host))
+
+    def _change(self, group: int, members: tuple[str, ...]) -> None:
+        self.members[group] = members
+        self._set_members(group, members)

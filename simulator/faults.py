@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.control import AtDoor, CrashWhen
 from runfiles.format import LATE, FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Waiting, healed, is_own_crash, late_hosts, link_named, name_of, refuse_unknown, steps
+from scenarios.membership import Trees
 from simulator.host import SimulatedHost
-from simulator.world import World
+from simulator.world import REROUTING_NS, World
 
 NS_PER_MS = 1_000_000
 KNOWN: frozenset[type[Fault]] = frozenset(
@@ -53,6 +55,8 @@ class FaultPlayer:
         refuse_unknown(faults, KNOWN, "the simulator")
         self._world = world
         self._groups = groups
+        self._trees = Trees({EVERYBODY: world.network.hosts, **world.groups}, world.set_members)
+        world.on_view = self._trees.notice
         self.absent = set(late_hosts(faults))
         """The hosts that have not arrived, or have departed: they do not run, and neither restarts nor healing start them."""
         self._pulled: set[str] = set()
@@ -199,8 +203,14 @@ class FaultPlayer:
         host = self._world.hosts[change.host]
         match change:
             case vocabulary.Join(group=group):
-                host.do(host.join, self._groups[group])
+                is_new = self._trees.join(self._groups[group], change.host)
+                # The application is told when the new tree is in force.
+                self._world.after(
+                    REROUTING_NS if is_new and self._world.multicasts else 0, host.do, host.join, self._groups[group]
+                )
             case vocabulary.Leave(group=group):
+                if host.alive:
+                    self._trees.leave(self._groups[group], change.host, self._world.now_ns)
                 host.do(host.leave, self._groups[group])
             case vocabulary.Arrive() if change.host in self.absent:
                 self.absent.discard(change.host)

@@ -99,6 +99,8 @@ class World:
         self.hosts = {host: SimulatedHost(self, host, core, parameters, pack_ms) for host in network.hosts}
         self.on_event: Callable[[str, str, str, int, Mapping[str, Any]], None] | None = None
         """Called with the host, name, origin, sequence and details of each event."""
+        self.on_view: Callable[[str, str, int, Mapping[str, Any]], None] = lambda *_: None
+        """Called with the host, name, time and details of each view that is installed."""
         self.on_log: Callable[[str, Event], None] | None = None
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
         self.vanished: Counter[str] = Counter()
@@ -138,6 +140,8 @@ class World:
         self._trace.update(f"{event.at_ns} {host.host} {event.event} {event.origin} {event.sequence} {event.details}\n".encode())
         if self.on_log is not None:
             self.on_log(host.host, event)
+        if event.event == "view":
+            self.on_view(host.host, event.event, event.at_ns, event.details)
         if self.on_event is not None:
             self._noticed.append((host.host, event))
 

@@ -51,7 +51,7 @@ class Emulation:
         return self.plan.network
 
     def set_members(self, group: int, members: tuple[str, ...]) -> None:
-        """On a network that multicasts, have the switches send packets to a group to these hosts. The flows follow soon after."""
+        """On a network that multicasts, have the switches send packets to a group to these hosts, and wait for the flows."""
         if self.controller.groups:
             self.controller.regroup({**self.controller.groups, group: members})
 
@@ -181,12 +181,14 @@ class Controller:
             )
 
     def regroup(self, groups: Groups) -> None:
-        """Have the controller install the trees of these groups: at once, or when it is started again."""
+        """Have the controller install the trees of these groups: at once, and wait for it; or when it is started again."""
         self._write_groups(groups)
         if self.is_running:
             # Before it listens, the signal would end it.
             self.wait_until_it_listens()
+            before = _regroupings(self.events())
             self._process.send_signal(signal.SIGHUP)
+            self.wait_for(lambda events: _regroupings(events) > before or None)
 
     def _write_groups(self, groups: Groups) -> None:
         """Replace the file in one step: the controller may read it at any time."""
@@ -263,3 +265,8 @@ class Controller:
                 raise CannotRun(f"the switches did not all connect to the controller in {PATIENCE_S:.0f} s; see {self._log}")
             time.sleep(0.02)
         return answer
+
+
+def _regroupings(events: list[dict[str, Any]]) -> int:
+    """How often the controller has installed trees because groups have changed."""
+    return sum(event.get("cause") == "groups_changed" for event in events)

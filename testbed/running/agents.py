@@ -37,6 +37,8 @@ from testbed.network.plan import Plan
 from testbed.network.shell import WITH_US
 
 PATIENCE_S = 60.0
+# The program that forks the agents, as words for Python. Tests run a launcher with protocols of their own.
+LAUNCHER = ("-m", "hostagent.runtime.launcher")
 
 
 class Agents:
@@ -263,7 +265,7 @@ class Agents:
         order.write_bytes(msgspec.json.encode(LaunchOrder(self.setting, namespaces)))
         with self._errors.open("wb") as errors:
             launcher = subprocess.Popen(
-                [*WITH_US, sys.executable, "-m", "hostagent.runtime.launcher", str(order)],
+                [*WITH_US, sys.executable, *LAUNCHER, str(order)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

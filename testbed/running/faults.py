@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.control import AtDoor, CrashWhen, JoinRequest, LeaveRequest
 from runfiles.format import LATE, FaultRecord, encoded
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Waiting, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
+from scenarios.membership import Trees
 from simulator.faults import crash_when
 from testbed.errors import CannotRun
 from testbed.network import shaping, shell
@@ -85,6 +87,8 @@ class Injector:
         self.pulled: set[str] = set()
         """The links that are down, by name."""
         self._due: list[tuple[float, Fault]] = []
+        self._trees = Trees({EVERYBODY: self._network.hosts, **agents.setting.groups}, emulation.set_members)
+        self._logs_of_members = EventLogs(agents)
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not is_own_crash(fault)])
         self._own = [fault for fault in faults if is_own_crash(fault)]
         self._corrections: dict[tuple[str, str], Drops] = {}
@@ -114,11 +118,14 @@ class Injector:
                 self._due.append((now + after_ms / 1000, fault))
             else:
                 self.inject(fault)
+        if self._trees.is_waiting:
+            for host, event in self._logs_of_members.news():
+                self._trees.notice(host, event.event, event.at_ns, event.details)
 
     @property
     def is_watching(self) -> bool:
-        """Whether a fault waits for an event, so that event logs must be read often."""
-        return bool(self._watch.waiting)
+        """Whether a fault or a tree waits for an event, so that event logs must be read often."""
+        return bool(self._watch.waiting) or self._trees.is_waiting
 
     def inject(self, fault: Fault) -> list[FaultRecord]:
         """Inject a fault now, or its steps from now on. Returns the records of what has been injected already."""
@@ -289,8 +296,11 @@ class Injector:
         agents, host = self._agents, change.host
         match change:
             case vocabulary.Join(group=group):
+                self._trees.join(self.groups[group], host)
                 agents.ask(host, JoinRequest(self.groups[group]))
             case vocabulary.Leave(group=group):
+                if host in agents.running:
+                    self._trees.leave(self.groups[group], host, time.time_ns())
                 agents.ask(host, LeaveRequest(self.groups[group]))
             case vocabulary.Arrive():
                 agents.arrive(host)

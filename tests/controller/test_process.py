@@ -19,6 +19,15 @@ def test_a_signal_ends_it_without_a_word(start_controller, number):
     assert controller.end(number) == (0, "")
 
 
+def test_a_hang_up_wakes_it_even_while_no_switch_speaks(start_controller):
+    controller = start_controller(NETWORK)
+    controller.wait_for("listening")
+    for number in (1, 2):
+        controller.regroup({number: ("h1", "h2")})
+    assert [event["cause"] for event in controller.events("rerouted")] == ["groups_changed"] * 2
+    assert controller.end() == (0, "")
+
+
 def test_port_0_gives_controllers_side_by_side_a_port_each(start_controller):
     one, other = start_controller(NETWORK), start_controller(NETWORK)
     assert one.address != other.address

@@ -10,13 +10,16 @@ from hostagent.runtime.control import BroadcastRequest, JoinRequest, LeaveReques
 from scenarios import Broadcast, Scenario, Workload
 from scenarios.faults import Arrive, Crash, CutOff, Depart, Heal, Join, Leave, Pause, Restart, Trigger
 from scenarios.groups import Group
+from scenarios.membership import Trees
 from simulator.cases import history_of
-from simulator.engine import simulate
+from simulator.engine import CROSSING, simulate
 from simulator.faults import Healing
+from simulator.world import REROUTING_NS
 from tests.hostagent.conftest import HOSTS, lan, launch
 from tests.hostagent.managed import Managed, Marking
 from tests.hostagent.world import World
 from topologies import find
+from topologies.network import group_name
 
 __all__ = ["lan", "launch"]
 
@@ -206,3 +209,54 @@ def test_the_switch_of_a_host_is_cut_off_until_its_links_are_healed():
         ("heal", ""),
     ]
     assert [len(logged(outcome, host, "receive")) for host in ("h2", "h3")] == [3, 2]
+
+
+def seen_by(outcome, host, at_ms):
+    """How many packets to the group alpha a host got from this time on, and before the next second."""
+    rows = [dict(zip(CROSSING, row, strict=True)) for row in outcome.crossings]
+    start_ns = at_ms * 1_000_000
+    return sum(
+        row["target"] == host and row["destination"] == group_name(1) and start_ns <= row["at_ns"] < start_ns + 1_000_000_000
+        for row in rows
+    )
+
+
+def test_the_tree_of_a_group_leads_to_a_host_from_before_its_join_until_after_its_leave():
+    """On multicast: h3 joins when the tree leads there, and h2 leaves the tree when it has installed a view without itself."""
+    outcome = played(
+        *(Join(at_ms=1000, host="h3", group="alpha"), Leave(at_ms=2000, host="h2", group="alpha")),
+        script=((0, "h1", "alpha"), (1010, "h1", "alpha"), (1500, "h1", "alpha"), (2001, "h1", "alpha"), (3000, "h1", "alpha")),
+        multicasts=True,
+        crossings=True,
+    )
+    joined = [event.at_ns for host, event in outcome.events if (host, event.event) == ("h3", "join")]
+    assert joined == [1_000_000_000 + REROUTING_NS]
+    assert [views(outcome, host) for host in ("h1", "h2", "h3")] == [VIEWS] * 3
+    # The message at 1010 ms does not find h3 in the tree yet; that at 2001 ms finds h2 there, which is about to leave.
+    assert [[seen_by(outcome, host, at_ms) for at_ms in (0, 1000, 2000, 3000)] for host in ("h2", "h3")] == [
+        [1, 2, 1, 0],
+        [0, 1, 1, 1],
+    ]
+    assert [delivered(outcome, host) for host in ("h2", "h3")] == [
+        [("h1", 1), ("h1", 2), ("h1", 3), ("h1", 4)],
+        [("h1", 3), ("h1", 4), ("h1", 5)],
+    ]
+
+
+def test_a_host_that_joins_again_before_it_has_left_stays_in_the_tree():
+    changed = []
+    trees = Trees({1: ("h1", "h2")}, lambda group, members: changed.append((group, members)))
+    without = {"group": 1, "members": ["h1"]}
+    trees.notice("h2", "view", 5, without)
+    trees.leave(1, "h2", 10)
+    # A view from before the leave, and one of another host.
+    trees.notice("h2", "view", 9, without)
+    trees.notice("h1", "view", 11, without)
+    assert trees.is_waiting
+    assert not trees.join(1, "h2")
+    trees.notice("h2", "view", 12, without)
+    assert (changed, trees.is_waiting) == ([], False)
+    trees.leave(1, "h2", 20)
+    trees.notice("h2", "view", 21, without)
+    assert trees.join(1, "h3")
+    assert changed == [(1, ("h1",)), (1, ("h1", "h3"))]
