@@ -28,8 +28,9 @@ from analysis.spark import SPARK_ERRORS, reason
 from analysis.tables import deliveries as tables
 from analysis.tables import place
 from analysis.tables.journeys import count_journeys
-from analysis.tables.scan import scan_events, scan_packets
+from analysis.tables.scan import packets_table, scan_events, scan_packets
 from analysis.tables.small import small_tables
+from analysis.tables.transits import transits
 from runfiles.errors import ResultsError
 from runfiles.reading import RunInput, load
 
@@ -146,7 +147,10 @@ def _history(run: RunInput, events: pa.Table) -> History:
     happened = (
         (*(row[name] for name in _LOGGED), msgspec.json.decode(row["details"] or "{}")) for row in rows if row["report"] is None
     )
-    return make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
+    history = make_history(run.network.hosts, happened, run.run.ended_ns, (*run.run.problems, *reports))
+    if not run.run.promise.needs_transits:
+        return history
+    return history._replace(transits=transits(run, packets_table(run.directory), history.requests))
 
 
 def _summary(run: RunInput, measured: Measured) -> Summary:

@@ -16,6 +16,7 @@ from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
 from scenarios.membership import check_known
 from simulator.engine import Outcome, simulate
 from simulator.faults import Healing
+from simulator.transits import TransitRecorder
 from topologies import find
 
 # Cases last for a hundred virtual seconds, most of them quiet, so frequent samples would cost more than they tell.
@@ -68,16 +69,20 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
     core = core or PROTOCOLS[case.protocol]
     parameters = msgspec.convert(case.parameters, core.Parameters)
     healing = Healing(case.heal_for_ms, case.dead, case.cut_off) if case.heal_for_ms else None
+    promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
+    recorder = TransitRecorder() if promise.needs_transits else None
     outcome = simulate(
         *(scenario, core, parameters, case.seed),
         healing=healing,
         sample_ms=SAMPLE_MS,
         pack_ms=case.pack_ms,
         multicasts=case.medium == "multicast",
+        on_crossing=recorder.crossed if recorder else None,
     )
-    promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
     history = history_of(outcome)
+    if recorder is not None:
+        history = history._replace(transits=recorder.transits(outcome.world, history.requests))
     judgement = judge(history, promise, connectivity)
     return Result(judgement, outcome.world.trace_hash, outcome.world.events_done, len(history.broadcasts))
 

@@ -13,6 +13,7 @@ from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
 from analysis.judging.judge import Finding, Verdict, judge
+from analysis.judging.properties.timing.states import longest_handling_ms, longest_transit_ms
 from runfiles.format import Medium, write
 from runfiles.reading import RunInput
 from runfiles.versions import decode_file
@@ -76,6 +77,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     load_max_host: str
     messages_per_datagram: float | None = None
     """The mean number of protocol messages in a datagram; None if nothing was sent or messages were not counted."""
+    longest_handling_ms: float | None = None
+    """The measured phi_P: from the arrival of a message at a host to its `receive` line; None unless a promise has a time bound."""
+    longest_transit_ms: float | None = None
+    """The measured phi_N: from the link of the sender to that of the receiver; None unless a promise is about datagrams."""
     detector: Detection | None = None
     """The speed and accuracy of the failure detector; None if no host was suspected."""
     balanced: bool
@@ -130,6 +135,8 @@ def summarise(
         load_max=load,
         load_max_host=busiest,
         messages_per_datagram=_messages_per_datagram(run),
+        longest_handling_ms=longest_handling_ms(history),
+        longest_transit_ms=longest_transit_ms(history),
         detector=detection(history, run.faults, connectivity),
         balanced=books.balanced,
         differences=books.differences,

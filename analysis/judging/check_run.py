@@ -1,23 +1,32 @@
 """A verdict on a run directory without Spark, directly from its event logs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from analysis.books import Books, told_books
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.history import History, LoggedEvent, make
+from analysis.judging.history import History, LoggedEvent, MembershipRequest, Transit, make
 from analysis.judging.judge import Judgement, judge
 from runfiles.event_logs import read_log
 from runfiles.reading import RunInput, load
 from runfiles.versions import decode_file
 
+Transits = tuple[Transit, ...] | None
 
-def check_run(directory: Path) -> Judgement:
-    """Judge a run. Open books are a doubt, and so are books that have not been done."""
+
+def check_run(
+    directory: Path, transits: Callable[[RunInput, Sequence[MembershipRequest]], Transits] = lambda *_: None
+) -> Judgement:
+    """Judge a run. Open books are a doubt, and so are books that have not been done.
+
+    `transits` gives the datagrams between hosts if the run's promise is about them. Without them such promises are *unknown*.
+    """
     run = load(directory)
-    return judge(history_of(run), run.run.promise, connectivity_of(run), _open_books(directory))
+    history = history_of(run)
+    history = history._replace(transits=transits(run, history.requests))
+    return judge(history, run.run.promise, connectivity_of(run), _open_books(directory))
 
 
 def connectivity_of(run: RunInput) -> Connectivity:

@@ -88,6 +88,13 @@ def cannot_judge(history: History) -> Finding | None:
     return None if history.broadcasts or history.deliveries else not_tested("no message was broadcast")
 
 
+def without_transits(history: History) -> Finding | None:
+    """The finding on a promise about datagrams between hosts, if the history does not have them; else None."""
+    if history.transits is not None:
+        return None
+    return cannot_judge(history) or unknown("the datagrams between hosts are not known: ./castbed analyse reads them")
+
+
 def kept(history: History, cases: int, none: str) -> Finding:
     """All cases keep the promise; `none` is the reason to give if there are no cases."""
     return cannot_judge(history) or (Finding(Verdict.HOLDS, cases=cases) if cases else not_tested(none))

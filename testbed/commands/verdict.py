@@ -17,8 +17,11 @@ from testbed.terminal import output
 
 
 def check(arguments: Namespace) -> int:
-    """Check runs against the promises of their protocols, from the event logs alone."""
-    judgements = {str(directory): check_run(directory) for directory in runs_in(map(opened, arguments.runs))}
+    """Check runs against the promises of their protocols, from the event logs; promises about datagrams from the table of packets too."""
+    # Imported only now, because pyarrow takes long to import.
+    from analysis.tables.transits import recorded  # noqa: PLC0415 - imports pyarrow
+
+    judgements = {str(directory): check_run(directory, recorded) for directory in runs_in(map(opened, arguments.runs))}
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(judgements) + b"\n")
     else:

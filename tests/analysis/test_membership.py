@@ -157,7 +157,7 @@ def test_the_times_of_a_host_whose_clock_was_set_back_do_not_count_for_safety():
 
 @pytest.mark.parametrize("guarantee", [G.GENUINE, G.ONE_TOKEN])
 def test_without_a_record_of_datagrams_their_promises_are_unknown(guarantee):
-    assert judged(guarantee, sent("h1", 1)).reason == "the datagrams between hosts were not recorded"
+    assert judged(guarantee, sent("h1", 1)).reason == "the datagrams between hosts are not known: ./castbed analyse reads them"
 
 
 def test_another_generation_is_another_token_and_a_crash_takes_a_token_along():

@@ -97,7 +97,9 @@ def test_a_damaged_history_and_one_without_datagrams_are_unknown(asked, core, pl
     stage = play(core)
     assert check(stage.history(damage=("cut",)), asked, stage.connectivity()) == unknown("cut")
     silent = stage.history()._replace(transits=None)
-    assert check(silent, asked, stage.connectivity()) == unknown("the datagrams between hosts were not recorded")
+    assert check(silent, asked, stage.connectivity()) == unknown(
+        "the datagrams between hosts are not known: ./castbed analyse reads them"
+    )
 
 
 @pytest.mark.parametrize("timing", Timing)

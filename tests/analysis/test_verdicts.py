@@ -12,7 +12,8 @@ from analysis.judging.check_run import check_run, history_of
 from analysis.judging.history import ParentChange, Sample, Suspicion
 from analysis.judging.judge import Verdict
 from analysis.pages.terminal_tables import judgement_table
-from hostagent.contract.promises import Guarantee
+from analysis.tables.transits import recorded
+from hostagent.contract.promises import Guarantee, TimeBound, Timing
 from runfiles.errors import ResultsError
 from runfiles.format import Event, FaultRecord
 from runfiles.reading import load
@@ -60,14 +61,20 @@ def test_an_honest_run_keeps_every_promise(tmp_path):
 
 
 def test_spark_comes_to_the_same_findings(spark, tmp_path):
-    maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3))
+    bound = TimeBound(timing=Timing.P2, bound_ms=10, process_ms=0, network_ms=5)
+    guarantees = (*EVERYTHING.guarantees, Guarantee.GENUINE)
+    maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3, guarantees=guarantees, time_bounds=(bound,)))
     maker.events["h4"].append(msgspec.structs.replace(maker.events["h4"][0], at_ns=maker.events["h4"][-1].at_ns))
     maker.faults.append(FaultRecord(fault="link-down", target="s2-s3", asked_ns=START_NS, applied_ns=START_NS))
     maker.faults.append(FaultRecord(fault="link-up", target="s2-s3", asked_ns=START_NS + 1, applied_ns=START_NS + 1))
     directory = maker.write(tmp_path / "run")
-    quick = check_run(directory)
+    unknown = {promise for promise, found in check_run(directory).findings.items() if found.verdict is Verdict.UNKNOWN}
+    assert unknown == {Guarantee.GENUINE, str(bound)}
     (summary,) = analyse([directory], spark)
+    quick = check_run(directory, recorded)
     assert summary.checks == quick.findings
+    assert (summary.checks[str(bound)].cases, summary.checks[str(bound)].longest_ms) == (8, 4.0)
+    assert (summary.longest_transit_ms, summary.longest_handling_ms) == (3.0, None)
     assert (summary.verdict, summary.relative_reliability) == (quick.verdict, quick.relative_reliability)
     assert {guarantee for guarantee, finding in quick.findings.items() if finding.verdict is Verdict.VIOLATED} == {
         Guarantee.NO_DUPLICATION,

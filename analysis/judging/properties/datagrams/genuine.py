@@ -5,19 +5,19 @@ names. On a network that multicasts, a copy that a switch carries to a host outs
 """
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, cannot_judge, kept, name, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, name, violated, without_transits
 from analysis.judging.history import History, Transit
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, _connectivity: Connectivity) -> Finding:
     """Look at both ends of each datagram. A case is a datagram about a message that is not for all hosts."""
-    if history.transits is None:
-        return cannot_judge(history) or unknown("the datagrams between hosts were not recorded")
+    if stop := without_transits(history):
+        return stop
     everybody = frozenset(history.hosts)
     inside = {message: frozenset((message[0], *to)) for message, to in history.destinations.items()}
     cases = 0
-    for transit in history.transits:
+    for transit in history.transits or ():
         allowed = inside.get((transit.origin, transit.sequence), everybody)
         if len(allowed) == len(everybody):
             continue

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, cannot_judge, kept, unknown, violated
+from analysis.judging.findings import Clock, Finding, kept, violated, without_transits
 from analysis.judging.history import History, TokenChange, Transit
 from hostagent.contract.promises import Promise
 
@@ -30,9 +30,9 @@ class Hold(NamedTuple):
 
 def check(history: History, promise: Promise, _connectivity: Connectivity) -> Finding:
     """Compare who holds the token when. A case is a host that begins to hold a token, or a datagram with a token."""
-    if history.transits is None:
-        return cannot_judge(history) or unknown("the datagrams between hosts were not recorded")
-    sent = [transit for transit in history.transits if transit.kind == promise.token_kind]
+    if stop := without_transits(history):
+        return stop
+    sent = [transit for transit in history.transits or () if transit.kind == promise.token_kind]
     cases, time = sum(change.held for change in history.tokens) + len(sent), Clock(history)
     comparable = [change for change in history.tokens if change.host not in history.set_back]
     for holds in _holds(comparable, None if history.damage else history.ended_ns).values():

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, Verdict, Witness, cannot_judge, name, not_tested, unknown, violated
+from analysis.judging.findings import Clock, Finding, Verdict, Witness, cannot_judge, name, not_tested, violated, without_transits
 from analysis.judging.history import Delivery, History, MessageId
 from analysis.judging.properties.timing.states import NS_PER_MS, States
 from hostagent.contract.promises import TimeBound, Timing
@@ -58,10 +58,8 @@ class Evidence(NamedTuple):
 
 def check(history: History, bound: TimeBound, connectivity: Connectivity) -> Finding:
     """Hold every delivery that is due to the bound. The finding has the longest time seen."""
-    if stop := cannot_judge(history):
+    if stop := cannot_judge(history) or without_transits(history):
         return stop
-    if history.transits is None:
-        return unknown("the datagrams between hosts were not recorded")
     from_broadcast = bound.timing in {Timing.P2, Timing.Q2}
     window_ns = round((bound.bound_ms + (bound.process_ms if from_broadcast else 0)) * NS_PER_MS)
     evidence = Evidence(history, bound, States(history, connectivity, bound, window_ns), _delivered(history))

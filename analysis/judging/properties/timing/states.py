@@ -30,6 +30,21 @@ class Handling(NamedTuple):
     host: str
 
 
+def longest_transit_ms(history: History) -> float | None:
+    """The measured phi_N: the longest time that a datagram which arrived was under way; None without datagrams."""
+    took_ns = (transit.arrived_ns - transit.left_ns for transit in history.transits or () if transit.arrived_ns is not None)
+    return _in_ms(max(took_ns, default=None))
+
+
+def longest_handling_ms(history: History) -> float | None:
+    """The measured phi_P: the longest time that a host took to handle a message; None if no host marks messages as received."""
+    return _in_ms(max((handling.done_ns - handling.arrived_ns for handling in handlings(history)), default=None))
+
+
+def _in_ms(took_ns: int | None) -> float | None:
+    return None if took_ns is None else took_ns / NS_PER_MS
+
+
 def handlings(history: History) -> Iterator[Handling]:
     """How long hosts took from the arrival of a message to its first `receive` line, where the arrival is known.
 
