@@ -289,8 +289,11 @@ class World:
         self._trace.update(b"%d %d %d %s\n" % (self.now_ns, host.number, packet.number, packet.sender.encode()))
         if not host.hears(packet.destination):
             host.counters["unreachable"] += 1
-            return
-        host.do(host.receive, packet.sender, packet.parts, packet.expensive)
+        elif host.host == packet.sender:
+            # A packet to a group that was under way while the trees changed may come back.
+            host.counters["refused_from_itself"] += 1
+        else:
+            host.do(host.receive, packet.sender, packet.parts, packet.expensive)
 
     def set_link(self, a: str, b: str, *, up: bool) -> None:
         """Pull a link or plug it in; the routes follow later."""

@@ -4,6 +4,9 @@ An agent joins the groups of its host with its own socket, so it hears no others
 there has joined, and counts them nowhere. So one more socket on each host, which hears nothing, joins every group of the run: then the
 kernel counts the datagrams that reach a host without a member (`IgnoredMulti`), also while its agent is down, and the books know them.
 
+While trees change, a packet may come back to its sender. The kernel drops packets from its own address uncounted, too, so hosts are told to
+accept them: the agent refuses and counts them.
+
 A host reports its groups by IGMP when they are first joined, for about a second. Nothing is joined first during a run, and switches drop
 these reports.
 """
@@ -20,6 +23,8 @@ from topologies.network import MOST_GROUPS, group_address
 
 # The limit of the groups that one socket may join: 20 unless it is raised.
 _MOST_MEMBERSHIPS = Path("/proc/sys/net/ipv4/igmp_max_memberships")
+# Whether packets from the host's own address are accepted.
+_FROM_ITSELF = Path("/proc/sys/net/ipv4/conf/all/accept_local")
 # The bytes that the kernel keeps for the options of a socket. A group that is joined takes 48 of them.
 _OPTION_MEMORY = Path("/proc/sys/net/core/optmem_max")
 _BYTES_OF_A_GROUP = 64
@@ -42,6 +47,7 @@ def held(plan: Plan, groups: Collection[int]) -> Iterator[None]:
         for host in plan.network.hosts if groups else ():
             with inside(plan.namespace_path(host)):
                 _MOST_MEMBERSHIPS.write_text(str(MOST_GROUPS + 1))
+                _FROM_ITSELF.write_text("1")
                 holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             interface = socket.inet_aton(plan.network.addresses[host])
             for group in groups:

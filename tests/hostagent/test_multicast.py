@@ -2,17 +2,23 @@
 
 import os
 import signal
+import socket
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from hostagent.contract.messages import EVERYBODY
-from hostagent.contract.wire import COST_TOS
+from hostagent.contract.messages import EVERYBODY, Purpose
+from hostagent.contract.wire import COST_TOS, PORT, Codec
+from hostagent.parts.delivery import Copy
+from hostagent.protocols.best_effort import BestEffort
 from hostagent.runtime.control import JoinRequest, LeaveRequest
+from hostagent.runtime.namespace import inside
 from testbed.network.memberships import held
-from tests.hostagent.conftest import HOSTS
+from tests.hostagent.conftest import HOSTS, RUN
 from tests.hostagent.recording import Recorder
+from topologies.network import group_address
 
 pytestmark = pytest.mark.root
 
@@ -82,6 +88,21 @@ def test_a_restarted_agent_hears_its_groups_again(launch):
     agents.start("h2", incarnation=2)
     agents.broadcast("h1", to=ALPHA)
     agents.until(lambda: heard(agents) == [0, 1, 0])
+
+
+def test_a_datagram_that_comes_back_to_its_sender_is_refused_and_counted(launch, lan):
+    agents = launch("best-effort", groups={}, links="none")
+    agents.start("h1", "h2")
+    codec = Codec(BestEffort.number, BestEffort.messages, RUN, {host: number for number, host in enumerate(HOSTS, start=1)})
+    datagram = codec.encode(1, 1, Copy(EVERYBODY, "h1", 1, b""), Purpose.DATA, 0)
+    with inside(lan.namespace("h3")), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as switch:
+        switch.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(lan.addresses["h3"]))
+        udp = struct.pack("!HHHH", PORT, PORT, 8 + len(datagram), 0) + datagram
+        addresses = socket.inet_aton(lan.addresses["h1"]) + socket.inet_aton(group_address(EVERYBODY))
+        header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, socket.IPPROTO_UDP, 0) + addresses
+        switch.sendto(header + udp, (group_address(EVERYBODY), PORT))
+    agents.until(lambda: agents.counters("h1") == {"refused_from_itself": 1})
+    agents.until(lambda: agents.counters("h2") == {"received": 1, "delivered": 1})
 
 
 def test_datagrams_to_hosts_and_to_groups_are_taken_in_the_order_in_which_they_came(launch, stranger):
