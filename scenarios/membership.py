@@ -126,6 +126,10 @@ class Trees:
             self._change(group, (*self.members[group], host))
         return is_new
 
+    def add(self, group: int, members: tuple[str, ...]) -> None:
+        """There is a new group."""
+        self._change(group, members)
+
     def leave(self, group: int, host: str, at_ns: int) -> None:
         """A host asks to leave."""
         self._leaving[group, host] = at_ns

@@ -194,9 +194,17 @@ class Environment:
 
         A host that restarts begins with the groups of the scenario, and installs what its protocol stored.
         """
+        self._set_members(group, members)
+        self.log("view", details={"group": group, "view": view, "members": self.groups[group]})
+
+    def define(self, group: int, members: Collection[str]) -> None:
+        """For the driver: there is a new group with these members, which was not among those at the start of the run."""
+        self._set_members(group, members)
+        self.log("group", details={"group": group, "members": self.groups[group]})
+
+    def _set_members(self, group: int, members: Collection[str]) -> None:
         self.groups[group] = tuple(host for host in self.hosts if host in members)
         self.effects.memberships[group] = self.host in members
-        self.log("view", details={"group": group, "view": view, "members": self.groups[group]})
 
     def store(self, key: str, value: object) -> None:
         """Keep a value on stable storage under a key; `None` removes the key. Values are those that MessagePack can encode."""

@@ -24,6 +24,7 @@ from hostagent.runtime import counters
 from hostagent.runtime.control import (
     AtDoor,
     BroadcastRequest,
+    GroupRequest,
     Hush,
     JoinRequest,
     LeaveRequest,
@@ -100,8 +101,10 @@ class Agent:
         self._endpoints: dict[Receiver, tuple[str, int]] = {}
         self._endpoints |= {name: (address, setting.port) for name, address in setting.addresses.items()}
         self._endpoints |= {group: (address, setting.port) for group, address in setting.group_addresses.items()}
+        self._endpoints |= {made.group: (made.address, setting.port) for made in order.groups if made.address}
         self._counters = counters.open_counters(setting.counters(host))
         self._storage = Storage(setting.storage(host), setting.event_log(host))
+        self._port = setting.port
         self._joined: set[int] = set()
         """The groups that the socket hears."""
         self._packet = order.incarnation << 32
@@ -125,7 +128,7 @@ class Agent:
             incarnation=order.incarnation,
             clock=self._clock,
             codec=self._codec,
-            groups=setting.groups,
+            groups=setting.groups | {made.group: made.members for made in order.groups},
             multicasts=bool(setting.group_addresses),
             crashes=order.crashes,
         )
@@ -214,6 +217,10 @@ class Agent:
                 self._life.join(group)
             case LeaveRequest(group=group):
                 self._life.leave(group)
+            case GroupRequest(group=group, members=members, address=address):
+                if address:
+                    self._endpoints[group] = address, self._port
+                self._life.define(group, members)
             case Hush():
                 # Take the last sample now: from here on the silence is not the protocol's doing.
                 self._hushed = True

@@ -27,6 +27,14 @@ class LeaveRequest(msgspec.Struct, frozen=True, tag=True):
     group: int
 
 
+class GroupRequest(msgspec.Struct, frozen=True, tag=True):
+    """There is a new group with these members. On a network that multicasts it has an IPv4 address, else none."""
+
+    group: int
+    members: tuple[str, ...]
+    address: str = ""
+
+
 class Hush(msgspec.Struct, frozen=True, tag=True):
     """Send nothing more, but go on receiving and counting, since datagrams in flight at the end of a run must be accounted for."""
 
@@ -71,9 +79,11 @@ class StartOrder(msgspec.Struct, frozen=True):
     """The fault of the machine's clock, if there is one."""
     crashes: tuple[CrashWhen, ...] = ()
     """The crashes that have not happened yet. Each counts its events from this start."""
+    groups: tuple[GroupRequest, ...] = ()
+    """The groups that were made since the start of the run."""
 
 
-Request = BroadcastRequest | JoinRequest | LeaveRequest | Hush | Stop | SetClock | AtDoor
+Request = BroadcastRequest | JoinRequest | LeaveRequest | GroupRequest | Hush | Stop | SetClock | AtDoor
 
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

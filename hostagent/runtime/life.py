@@ -11,7 +11,7 @@ the agent. These faults end with the life:
 The clock, and the faults of the clock, belong to the machine: the driver passes the clock to each life.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
@@ -94,6 +94,11 @@ class Life:
         if isinstance(to, int):
             return Destination(to, self._env.groups[to])
         return Destination(LISTED, tuple(host for host in self._env.hosts if host in to))
+
+    def define(self, group: int, members: Collection[str]) -> None:
+        """There is a new group."""
+        self._env.define(group, members)
+        self._notice()
 
     def join(self, group: int) -> None:
         """The application wants to be in a group."""

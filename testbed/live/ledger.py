@@ -30,6 +30,9 @@ class Ledger:
         self._logs = EventLogs(stage.agents)
         self._began = time.monotonic()
         self._broadcasts: Counter[str] = Counter()
+        self._owed: Counter[str] = Counter()
+        self._members = dict(stage.task.scenario.members)
+        self._views: dict[int, int] = {}
         self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
         self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
         self._tails = {
@@ -58,6 +61,7 @@ class Ledger:
             links=tuple(map(self._link, trunks(self._network))),
             clusters=self._network.clusters,
             problems=tuple(problems),
+            groups={name: self._members[group] for name, group in self._stage.injector.groups.items() if group in self._members},
         )
 
     def _read(self) -> None:
@@ -66,6 +70,10 @@ class Ledger:
             match event.event:
                 case "broadcast":
                     self._broadcasts[host] += 1
+                    self._owed.update(event.details.get("to", self._network.hosts))
+                case "group" | "view" if event.details.get("view", 0) >= self._views.get(event.details["group"], 0):
+                    self._views[event.details["group"]] = event.details.get("view", 0)
+                    self._members[event.details["group"]] = tuple(event.details["members"])
                 case "deliver":
                     self._delivered[host].add((event.origin, event.sequence))
                 case "start":
@@ -82,9 +90,10 @@ class Ledger:
 
     def _host(self, host: str) -> HostNow:
         agents = self._stage.agents
-        state = "crashed" if host not in agents.running else "paused" if agents.is_paused(host) else "up"
+        down = "departed" if host in agents.absent else "crashed"
+        state = down if host not in agents.running else "paused" if agents.is_paused(host) else "up"
         delivered = self._delivered[host]
-        missing = sum(self._broadcasts.values()) - len(delivered)
+        missing = self._owed[host] - len(delivered)
         parents = {source: parent for source, parent in self._parents[host].items() if parent}
         return HostNow(host, state, len(delivered), missing, parents)
 

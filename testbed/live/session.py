@@ -11,12 +11,15 @@ from typing import Self
 
 import msgspec
 
-from scenarios import Broadcast, Scenario
-from scenarios.faults import AnyFault, FaultError, check, name_of
+from hostagent.protocols import PROTOCOLS
+from scenarios import Broadcast, Scenario, ScenarioError
+from scenarios.faults import AnyFault, Arrive, Depart, FaultError, Join, Leave, check, name_of
+from scenarios.groups import EVERYBODY, Group, check_groups, check_members
 from scenarios.scenario import payload_of
 from testbed.live import verbs
 from testbed.live.ledger import Ledger
 from testbed.live.snapshot import Snapshot
+from testbed.network.memberships import refuse_impossible as refuse_groups
 from testbed.running.faults import refuse_impossible
 from testbed.running.runner import Stage
 from testbed.running.tasks import check_messages
@@ -44,6 +47,7 @@ class Live:
         self._began = self._next = time.monotonic()
         self._script: list[Broadcast] = []
         self._faults: list[AnyFault] = []
+        self._groups = stage.task.scenario.groups
         self._ledger = Ledger(stage)
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -89,7 +93,9 @@ class Live:
         check([fault], self.network, timed=False)
         check_messages(self._stage.task, [fault])
         refuse_impossible((fault,), self._stage.machine)
-        self._faults.append(msgspec.structs.replace(fault, at_ms=self._now_ms()))
+        timed = msgspec.structs.replace(fault, at_ms=self._now_ms())
+        self._refuse_membership(timed)
+        self._faults.append(timed)
         try:
             happened = self._stage.injector.inject(fault)
         except BaseException as failure:
@@ -97,25 +103,65 @@ class Live:
             raise
         return "\n".join(f"{f'{record.fault} {record.target}'.strip()}: {record.observed or 'done'}" for record in happened)
 
-    def broadcast(self, host: str, payload: bytes) -> None:
-        """Make a host broadcast."""
+    def _refuse_membership(self, fault: AnyFault) -> None:
+        """Refuse a join, leave or departure that a replay of everything so far would refuse."""
+        if isinstance(fault, Arrive):
+            raise FaultError(f"{fault.host} is there already: a network that is up starts with all its hosts")
+        if isinstance(fault, Join | Leave | Depart):
+            try:
+                replace(self.asked(), faults=(*self.asked().faults, fault))
+            except ScenarioError as error:
+                raise FaultError(str(error)) from None
+
+    def make_group(self, name: str, members: tuple[str, ...]) -> None:
+        """Make a new group of hosts that messages can be sent to."""
+        self._require_groups()
+        made = *self._groups, Group(name, members)
+        check_groups(made, self.network.hosts)
+        if self._stage.task.medium == "multicast":
+            refuse_groups(range(len(made) + 1))
+        self._stage.injector.make_group(name, members)
+        self._groups = made
+
+    def _require_groups(self) -> None:
+        protocol = self._stage.task.protocol
+        if not PROTOCOLS[protocol].knows_groups:
+            raise FaultError(f"protocol {protocol} sends every message to everybody and knows no groups")
+
+    def broadcast(self, host: str, payload: bytes, to: str = EVERYBODY) -> None:
+        """Make a host broadcast, to a group or to hosts that are written h1,h2."""
         if host not in self.network.hosts:
             raise FaultError(f"network {self.network.name!r} has no host {host!r}")
+        if host in self._stage.agents.absent:
+            raise FaultError(f"{host} has departed, and does not come back")
         if host not in self._stage.agents.running:
             raise FaultError(f"{host} has crashed: restart it first")
-        self._broadcast(host, payload)
+        if to != EVERYBODY:
+            self._require_groups()
+        self._broadcast(host, payload, self._destination(to))
 
-    def _broadcast(self, host: str, payload: bytes) -> None:
-        self._script.append(Broadcast(at_ms=self._now_ms(), source=host, payload=len(payload)))
-        self._stage.agents.broadcast(host, payload)
+    def _destination(self, text: str) -> str | tuple[str, ...]:
+        """A group by its name, or the hosts that are listed."""
+        groups = self._stage.injector.groups
+        if text in groups:
+            return text
+        hosts = tuple(text.split(","))
+        if len(hosts) == 1 and text not in self.network.hosts:
+            raise FaultError(f"there is no group and no host {text!r}: the groups are {', '.join(groups)}")
+        check_members("the list of destinations", hosts, self.network.hosts)
+        return hosts
+
+    def _broadcast(self, host: str, payload: bytes, to: str | tuple[str, ...] = EVERYBODY) -> None:
+        self._script.append(Broadcast(at_ms=self._now_ms(), source=host, payload=len(payload), to=to))
+        self._stage.agents.broadcast(host, payload, to if isinstance(to, tuple) else self._stage.injector.groups[to])
 
     def _now_ms(self) -> float:
         return (time.monotonic() - self._began) * 1000
 
     def asked(self) -> Scenario:
-        """A scenario with every broadcast and fault so far, so that the run can be repeated."""
+        """A scenario with every broadcast, fault and group so far, so that the run can be repeated. Groups are there from its start."""
         scenario = self._stage.task.scenario
-        return replace(scenario, script=tuple(self._script), faults=(*scenario.faults, *self._faults))
+        return replace(scenario, script=tuple(self._script), faults=(*scenario.faults, *self._faults), groups=tuple(self._groups))
 
     def stream(self, interval_ms: float) -> None:
         """Set the interval of the stream; zero ends the stream."""
@@ -152,7 +198,8 @@ class Live:
             self._next = max(self._next + self._interval_ms / 1000, time.monotonic())
             source = self._sources[self._sent % len(self._sources)]
             self._sent += 1
-            self._broadcast(source, payload_of(self._sent, self._payload))
+            if source not in self._stage.agents.absent:
+                self._broadcast(source, payload_of(self._sent, self._payload))
         self._stage.watch(0)
         if self._stage.agents.are_lost:
             self._over.set()

@@ -8,11 +8,11 @@ PURPOSES = tuple(purpose.name.lower() for purpose in Purpose)
 
 
 class HostNow(msgspec.Struct, frozen=True):
-    """One host. `missing` counts the messages of all sources that the host has not delivered yet."""
+    """One host. `missing` counts the messages for the host that it has not delivered yet."""
 
     host: str
     state: str
-    """`up`, `paused` or `crashed`."""
+    """`up`, `paused`, `crashed` or `departed`."""
     delivered: int
     missing: int
     parents: dict[str, str]
@@ -53,3 +53,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[LinkNow, ...]
     clusters: tuple[tuple[str, ...], ...]
     problems: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]] = {}
+    """The members of each group by the name of the group, in the latest view that a host has installed."""

@@ -181,11 +181,33 @@ def _any_fault(_: Network, words: Words) -> AnyFault:
 
 
 def _broadcast(live: "Live", words: Words) -> str:
-    host, payload = words[0], " ".join(words[1:]).encode()
-    if len(payload) > LARGEST_MESSAGE:
-        raise ValueError(f"a message has at most {LARGEST_MESSAGE} bytes")
+    host, payload = words[0], _payload(words[1:])
     live.broadcast(host, payload)
     return f"{host} broadcasts {len(payload)} bytes"
+
+
+def _multicast(live: "Live", words: Words) -> str:
+    host, to, payload = words[0], words[1], _payload(words[2:])
+    live.broadcast(host, payload, to)
+    return f"{host} sends {len(payload)} bytes to {to}"
+
+
+def _payload(words: Words) -> bytes:
+    payload = " ".join(words).encode()
+    if len(payload) > LARGEST_MESSAGE:
+        raise ValueError(f"a message has at most {LARGEST_MESSAGE} bytes")
+    return payload
+
+
+def _group(live: "Live", words: Words) -> str:
+    name, members = words.pop(0), tuple(words.pop(0).split(","))
+    _nothing_more(words)
+    live.make_group(name, members)
+    return f"group {name}: {', '.join(members)}"
+
+
+def _of_group(kind: Callable[..., AnyFault]) -> Callable[[Network, Words], AnyFault]:
+    return lambda _, words: _end(words[2:], kind(host=words[0], group=words[1]))
 
 
 def _stream(live: "Live", words: Words) -> str:
@@ -256,6 +278,16 @@ VERBS: dict[str, Verb] = {
         "fault fault=drop-message host=h3 kind=Copy", "any fault that a scenario can have, field by field", _inject(_any_fault)
     ),
     "broadcast": Verb("broadcast h1 hello", "make a host broadcast a message", _broadcast, "hosts"),
+    "multicast": Verb(
+        "multicast h1 alpha hello, or multicast h1 h2,h3 hello",
+        "make a host send a message to a group, or to some hosts",
+        _multicast,
+        "hosts",
+    ),
+    "group": Verb("group alpha h1,h2", "make a new group of hosts", _group),
+    "join": Verb("join h3 alpha", "make a host ask to be in a group", _inject(_of_group(vocabulary.Join)), "hosts"),
+    "leave": Verb("leave h3 alpha", "make a host ask to leave a group", _inject(_of_group(vocabulary.Leave)), "hosts"),
+    "depart": Verb("depart h3", "stop the agent of a host cleanly and for good", _inject(_on_host(vocabulary.Depart)), "hosts"),
     "stream": Verb("stream 50ms, or stream off", "set the interval of the stream of broadcasts", _stream),
     "tree": Verb("tree [h1]", "show the parent graph", _tree, "hosts"),
     "status": Verb("status", "show hosts and links", _status),

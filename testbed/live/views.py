@@ -29,7 +29,12 @@ def text(*parts: RenderableType) -> str:
 
 def status(now: Snapshot) -> str:
     """The state of hosts and links, for the verb `status`."""
-    return text(headline(now), "", host_table(now), "", link_table(now), *(f"problem: {problem}" for problem in now.problems))
+    problems = (f"problem: {problem}" for problem in now.problems)
+    return text(headline(now), "", host_table(now), "", link_table(now), *_group_lines(now), *problems)
+
+
+def _group_lines(now: Snapshot) -> list[str]:
+    return ["", *(f"group {name}: {', '.join(members)}" for name, members in now.groups.items())] if now.groups else []
 
 
 def headline(now: Snapshot) -> str:
@@ -139,7 +144,8 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
     """The whole network on one screen. If there are more hosts or links than lines, those with problems come first."""
-    lines = max(1, height - 6 - len(now.problems[-2:]))
+    groups = [_groups(now)[:width]] if now.groups else []
+    lines = max(1, height - 6 - len(now.problems[-2:]) - len(groups))
     hosts = sorted(now.hosts, key=lambda host: (host.state == "up", host.missing == 0))
     links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
     link_rows = table_of("link", "", "/s", "changed to")
@@ -160,7 +166,15 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
     more = len(now.hosts) - lines, len(now.links) - lines
     left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
     problems = (Text(problem[: width - 1], "bold red") for problem in now.problems[-2:])
-    return Group(headline(now)[:width], _cost_line(before, now)[:width], "", both, left_out, *problems)
+    return Group(
+        headline(now)[:width],
+        _cost_line(before, now)[:width],
+        *groups,
+        "",
+        both,
+        left_out,
+        *problems,
+    )
 
 
 def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Sequence[Row]:
@@ -177,7 +191,12 @@ def line(before: Snapshot, now: Snapshot) -> str:
         *(f"{link.link} {link.changes}" for link in now.links if link.changes),
         *now.problems,
     ]
-    return f"{headline(now)}; {_cost_line(before, now)}; {', '.join(troubles) or 'all is well'}"
+    return f"{headline(now)}; {_cost_line(before, now)}; {', '.join(troubles) or 'all is well'}{f'; {_groups(now)}' if now.groups else ''}"
+
+
+def _groups(now: Snapshot) -> str:
+    """The groups with their members, in one line."""
+    return "groups: " + "; ".join(f"{name} {','.join(members)}" for name, members in now.groups.items())
 
 
 def _cost_line(before: Snapshot, now: Snapshot) -> str:

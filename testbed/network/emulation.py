@@ -44,6 +44,8 @@ class Emulation:
     net: Mininet
     controller: "Controller"
     vswitch: vswitch.Daemon
+    hold: Callable[[int], None]
+    """On a network that multicasts, have the kernel of every host be in a new group."""
 
     @property
     def network(self) -> Network:
@@ -53,6 +55,8 @@ class Emulation:
     def set_members(self, group: int, members: tuple[str, ...]) -> None:
         """On a network that multicasts, have the switches send packets to a group to these hosts, and wait for the flows."""
         if self.controller.groups:
+            if group not in self.controller.groups:
+                self.hold(group)
             self.controller.regroup({**self.controller.groups, group: members})
 
 
@@ -80,7 +84,7 @@ def emulate(
         ExitStack() as stack,
     ):
         make_hosts_and_links(plan)
-        stack.enter_context(memberships.held(plan, groups))
+        hold = stack.enter_context(memberships.held(plan, groups))
         # Meanwhile the controller was starting.
         progress("making the switches")
         if plan.kernel_datapath:
@@ -94,7 +98,7 @@ def emulate(
         controller.wait_for_switches(set(network.switches))
         progress("checking that every host reaches the others")
         probe.reach_everybody(plan)
-        yield Emulation(plan, net, controller, daemon)
+        yield Emulation(plan, net, controller, daemon, hold)
 
 
 def refuse_impossible(network: Network, machine: Machine) -> None:

@@ -4,15 +4,13 @@ An agent joins the groups of its host with its own socket, so it hears no others
 there has joined, and counts them nowhere. So one more socket on each host, which hears nothing, joins every group of the run: then the
 kernel counts the datagrams that reach a host without a member (`IgnoredMulti`), also while its agent is down, and the books know them.
 
-While trees change, a packet may come back to its sender. The kernel drops packets from its own address uncounted, too, so hosts are told to
-accept them: the agent refuses and counts them.
-
-A host reports its groups by IGMP when they are first joined, for about a second. Nothing is joined first during a run, and switches drop
-these reports.
+                _FROM_ITSELF.write_text("1")
+A host reports its groups by IGMP when they are first joined, for about a second. Nothing is joined first during a run, except a group that
+a user makes while the network is up; switches drop these reports.
 """
 
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -41,16 +39,21 @@ def refuse_impossible(groups: Collection[int]) -> None:
 
 
 @contextmanager
-def held(plan: Plan, groups: Collection[int]) -> Iterator[None]:
-    """Have every host be in every group for as long as the body runs."""
+def held(plan: Plan, groups: Collection[int]) -> Iterator[Callable[[int], None]]:
+    """Have every host be in every group for as long as the body runs. The body gets a call for groups that are made meanwhile."""
     with ExitStack() as stack:
+        holders: dict[str, socket.socket] = {}
         for host in plan.network.hosts if groups else ():
             with inside(plan.namespace_path(host)):
                 _MOST_MEMBERSHIPS.write_text(str(MOST_GROUPS + 1))
                 _FROM_ITSELF.write_text("1")
-                holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            interface = socket.inet_aton(plan.network.addresses[host])
-            for group in groups:
-                address = socket.inet_aton(group_address(group))
-                holder.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, address + interface)
-        yield
+                holders[host] = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+        def join(group: int) -> None:
+            for host, holder in holders.items():
+                addresses = group_address(group), plan.network.addresses[host]
+                holder.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, b"".join(map(socket.inet_aton, addresses)))
+
+        for group in groups:
+            join(group)
+        yield join

@@ -20,6 +20,7 @@ from hostagent.runtime.control import (
     AtDoor,
     BroadcastRequest,
     CrashWhen,
+    GroupRequest,
     Hush,
     JoinRequest,
     LeaveRequest,
@@ -59,6 +60,8 @@ class Agents:
         self._pids: dict[str, int] = {}
         self._starting: set[str] = set()
         """The hosts whose agent was started and has neither reported that it is ready nor died."""
+        self._groups: list[GroupRequest] = []
+        """The groups that were made since the start of the run."""
         self.deaths: list[str] = []
         """A sentence for each agent that died unexpectedly, and for the launcher."""
         self.are_lost = False
@@ -104,6 +107,14 @@ class Agents:
     def broadcast(self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
         """Make a host broadcast a message to a group or to some hosts; a host that is down broadcasts nothing."""
         self.ask(host, BroadcastRequest(payload, to))
+
+    def make_group(self, group: GroupRequest) -> None:
+        """Tell every agent of a new group, also those that start later, and wait until those that are not paused know it."""
+        self._groups.append(group)
+        for host in self.running:
+            self.ask(host, group)
+        told = [host for host in self.running if not self.is_paused(host)]
+        self._wait_until(lambda: all(self.has_confirmed(host) for host in told), look_s=0.002)
 
     def hush(self) -> None:
         """Tell every agent to send no more datagrams."""
@@ -239,17 +250,19 @@ class Agents:
         self._starting.add(host)
         try:
             self._started_with[host] = self.crashes.get(host, ())
-            start = StartOrder(host, self._incarnations[host], self._clocks.get(host), self._started_with[host])
+            start = StartOrder(
+                host, self._incarnations[host], self._clocks.get(host), self._started_with[host], tuple(self._groups)
+            )
             os.write(self._orders, msgspec.json.encode(start) + b"\n")
         except BrokenPipeError:
             raise CannotRun(
                 f"the agent of {host} cannot be started: the agents' launcher died; its last line was: {self._last_error_line()}"
             ) from None
 
-    def _wait_until(self, done: Callable[[], bool]) -> None:
+    def _wait_until(self, done: Callable[[], bool], look_s: float = 0.1) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not done() and not self.are_lost and time.monotonic() < deadline:
-            self.notice(wait_s=0.1)
+            self.notice(wait_s=look_s)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -277,7 +290,7 @@ class Agents:
 
     def ask(self, host: str, request: Request) -> None:
         """Send a request to an agent as soon as its socket has room. An agent that is down gets nothing."""
-        is_fault = isinstance(request, SetClock | AtDoor | JoinRequest | LeaveRequest)
+        is_fault = isinstance(request, SetClock | AtDoor | JoinRequest | LeaveRequest | GroupRequest)
         self._unsent.setdefault(host, deque()).append((self._confirming if is_fault else self._control, encode_request(request)))
         self._unconfirmed[host] += is_fault
         if not self._send_waiting(host):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hostagent.contract.messages import EVERYBODY
-from hostagent.runtime.control import AtDoor, CrashWhen, JoinRequest, LeaveRequest
+from hostagent.runtime.control import AtDoor, CrashWhen, GroupRequest, JoinRequest, LeaveRequest
 from runfiles.format import LATE, FaultRecord, encoded
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Waiting, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
@@ -25,6 +25,7 @@ from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.growing_logs import EventLogs
 from topologies import Link
+from topologies.network import group_address
 from topologies.properties import told
 
 # The time in which a fault must show: a process that is to be paused, for example, must be scheduled once.
@@ -138,6 +139,13 @@ class Injector:
                 self._do(step)
                 happened.append(self._write_down(step, asked_ns, time.time_ns()))
         return happened
+
+    def make_group(self, name: str, members: tuple[str, ...]) -> None:
+        """Make a new group: in the switches' trees on a network that multicasts, then at every agent."""
+        number = self.groups[name] = len(self.groups)
+        self._trees.add(number, members)
+        address = group_address(number) if self._agents.setting.group_addresses else ""
+        self._agents.make_group(GroupRequest(number, members, address))
 
     def unfired(self) -> list[Fault]:
         """The faults whose trigger has not fired."""

@@ -1,6 +1,7 @@
 """Membership and triggers with real packets: what `tests/simulator/test_membership.py` shows in virtual time."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,13 @@ from analysis.judging.check_run import connectivity_of, history_of
 from hostagent.protocols import PROTOCOLS
 from runfiles.reading import load
 from scenarios import Broadcast, Scenario, Workload
-from scenarios.faults import Arrive, Crash, CutOff, Depart, Heal, Join, Leave, Pause, Resume, Trigger
+from scenarios.faults import Arrive, Crash, CutOff, Depart, FaultError, Heal, Join, Leave, Pause, Resume, Trigger
 from scenarios.groups import Group
+from scenarios.scenario import dump
+from scenarios.scenario import load as read_scenario
+from simulator.engine import simulate
+from testbed.live import views
+from testbed.live.session import Live
 from testbed.running import agents, runner
 from testbed.running.tasks import Task
 from tests.hostagent import managed
@@ -31,13 +37,13 @@ def play(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(agents, "LAUNCHER", (str(Path(managed.__file__)),))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
-    def run(*faults, protocol, script, groups, settle, parameters=None, size=1):
+    def run(*faults, protocol, script=(), groups=(), settle=0.0, parameters=None, play=None):
         broadcasts = tuple(Broadcast(at_ms=at_ms, source=source, to=to, payload=64) for at_ms, source, to in script)
         scenario = Scenario(
-            network=clusters(3, size, "ring"), faults=faults, script=broadcasts, groups=groups, workload=Workload(settle=settle)
+            network=clusters(3, 1, "ring"), faults=faults, script=broadcasts, groups=groups, workload=Workload(settle=settle)
         )
         task = Task("test", scenario, {}, protocol, parameters or {}, 1, tmp_path / "run", medium="multicast")
-        runner.run(task, machine, lambda *_: None)
+        runner.run(task, machine, lambda *_: None, play=play)
         return load(tmp_path / "run")
 
     return run
@@ -107,3 +113,61 @@ def test_any_mark_triggers_a_fault_and_the_token_holder_can_be_cut_off_and_crash
     ]
     assert events(run, "h3", "commit") == ["commit"] * 3
     assert events(run, "h3", "stop") == []
+
+
+def until(live, condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not condition(live.snapshot()):
+        assert time.monotonic() < deadline, live.do("status")
+        time.sleep(0.02)
+
+
+def test_groups_are_made_and_hosts_join_and_leave_in_a_network_that_is_up(play, tmp_path):
+    refused = {
+        "group alpha h1,h3": "group 'alpha' is named twice",
+        "group beta h9": "group 'beta' names 'h9', which is not a host of the network",
+        "group gamma": "write group alpha h1,h2",
+        "join h1 alpha": "fault join h1: h1 is in group 'alpha' already",
+        "join h1 omega": "fault join h1: there is no group 'omega'; choose from everybody, alpha",
+        "leave h3 alpha": "fault leave h3: h3 is not in group 'alpha'",
+        "multicast h1 omega hello": "there is no group and no host 'omega': the groups are everybody, alpha",
+        "multicast h1 h2,h2 hello": "the list of destinations names h2 twice",
+        "fault fault=arrive host=h2": "h2 is there already",
+    }
+
+    def converse(stage, _):
+        live = Live(stage, "lab")
+        live.stream(0.0)
+        with live:
+            assert live.do("group alpha h1,h2") == "group alpha: h1, h2"
+            for line, sentence in refused.items():
+                with pytest.raises(FaultError, match=sentence):
+                    live.do(line)
+            live.do("multicast h3 alpha to h1 and h2")
+            assert live.do("join h3 alpha") == "join h3: h3 asks to join alpha"
+            until(live, lambda now: now.groups == {"alpha": ("h1", "h2", "h3")})
+            live.do("crash h2")
+            live.do("restart h2")
+            until(live, lambda now: all(host.state == "up" and not host.missing for host in now.hosts))
+            live.do("multicast h2 alpha to all three")
+            until(live, lambda now: sum(host.delivered for host in now.hosts) == 5)
+            live.do("leave h2 alpha")
+            until(live, lambda now: now.groups == {"alpha": ("h1", "h3")})
+            assert "group alpha: h1, h3" in live.do("status")
+            assert "groups: alpha h1,h3" in views.line(live.snapshot(), live.snapshot())
+            with pytest.raises(FaultError, match="fault join h1: h1 is in group 'alpha' already"):
+                live.do("join h1 alpha")
+            assert live.do("depart h2") == "depart h2: h2 down"
+            with pytest.raises(FaultError, match="h2 has departed, and does not come back"):
+                live.do("broadcast h2 hello")
+            live.do("multicast h1 h1,h3 listed")
+            until(live, lambda now: [host.delivered for host in now.hosts] == [3, 2, 2])
+            dump(live.asked(), tmp_path / "asked.json")
+
+    run = play(protocol="managed", settle=1000.0, parameters=FAST, play=converse)
+    assert run.run.problems == ()
+    again = read_scenario(tmp_path / "asked.json", run.network)
+    assert [group.name for group in again.groups] == ["alpha"]
+    outcome = simulate(again, managed.Managed, managed.Managed.Parameters(**FAST), 1, multicasts=True)
+    expected = {(delivery.host, *delivery.message) for delivery in history_of(run).deliveries}
+    assert {(host, e.origin, e.sequence) for host, e in outcome.events if e.event == "deliver"} == expected
