@@ -308,12 +308,15 @@ def summaries(spark, root) -> dict[str, Summary]:
         "switch overrun": switch_overrun(),
         "copies excused": copies_excused(),
     }
-    for cook in (*COOKED, *COOKED_COPIES):
-        made[cook.__name__] = honest() if cook in COOKED else multicast()
-        cook(made[cook.__name__])
     directories = [maker.write(root / name) for name, maker in made.items()]
     directories += [_damage_captures(honest().write(root / "damaged")), _damage_events(honest().write(root / "cut short"))]
-    return dict(zip([*made, "damaged", "cut short"], analyse(directories, spark), strict=True))
+    found = dict(zip([*made, "damaged", "cut short"], analyse(directories, spark), strict=True))
+    cooked = {}
+    for cook in (*COOKED, *COOKED_COPIES):
+        maker = honest() if cook in COOKED else multicast()
+        cook(maker)
+        cooked[cook.__name__] = maker.write(root / cook.__name__)
+    return found | dict(zip(cooked, analyse(list(cooked.values()), spark, drawing=False), strict=True))
 
 
 def _damage_captures(directory: Path) -> Path:
