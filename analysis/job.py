@@ -159,9 +159,17 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     fates = msgspec.convert(measured.journeys.to_pylist(), list[Fates])
     books = balance(run, costs, fates, reports, msgspec.convert(measured.forks.to_pylist(), list[Forks]))
-    by_purpose = Counter[str]()
+    by_purpose, crossings = Counter[str](), Counter[str]()
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]
+        crossings[row["purpose"]] += row["crossings"]
     return summarise(
-        run, measured.history, books, measured.deliveries, reports=reports, link_costs=costs, expensive_packets=by_purpose
+        run,
+        measured.history,
+        books,
+        measured.deliveries,
+        reports=reports,
+        link_costs=costs,
+        expensive_packets=by_purpose,
+        crossings=crossings,
     )

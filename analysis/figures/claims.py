@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.judging.findings import Verdict
 from hostagent.contract.promises import Guarantee
@@ -102,13 +103,14 @@ def least_cost(run: MeasuredRun, since_s: float) -> Claim:
     Fewer packets can reach every cluster only if messages share datagrams. Repairs are counted apart: a host whose INFO message was slow is
     sent messages that it already has.
     """
-    messages, least = run.sent_since(since_s), run.network.lower_bound
+    messages = run.sent_since(since_s)
     text = f"{run.label}: k - 1 expensive data packets per message once the tree stands"
     if not messages:
         return Claim("1", text, None, f"the stream ended before the tree had {since_s:g} s to form")
-    packets = run.expensive_packets(messages)
-    figure = f"{packets['data'] / len(messages):.2f} data packets per message, k - 1 = {least}; {packets['repair']} repairs"
-    if any(messages - delivered for delivered in run.delivered().values()):
+    packets, delivered, destinations = run.expensive_packets(messages), run.delivered(), run.history.destinations
+    least = lower_bounds(run.network, run.history, multicasts=run.input.run.medium == "multicast", messages=messages).packets
+    figure = f"{packets['data'] / len(messages):.2f} data packets per message, k - 1 = {least:g}; {packets['repair']} repairs"
+    if any(message not in delivered[host] for message in messages for host in destinations[message]):
         return Claim("1", text, holds=False, figure=f"{figure}; not everybody delivered them all")
     if packets["data"] < least * len(messages):
         figure += "; some shared a packet"

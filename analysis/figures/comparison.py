@@ -45,6 +45,9 @@ MEASURES: Final = {
     "expensive_packets_per_message": Measure(
         "packets", "expensive packets per message", lambda run: run.cost.expensive_packets_per_message
     ),
+    "expensive_crossings_per_message": Measure(
+        "crossings", "crossings of expensive links per message", lambda run: run.cost.expensive_crossings_per_message
+    ),
     "expensive_data_packets_per_message": Measure(
         "data", "expensive data packets per message", lambda run: run.cost.expensive_data_packets_per_message
     ),
@@ -63,7 +66,8 @@ MEASURES: Final = {
 }
 """The figures that are compared, by the names that they have in files."""
 # Two tables, as one with all columns fits neither a terminal nor a page.
-COST, REST = tuple(MEASURES)[:5], tuple(MEASURES)[5:]
+COST, REST = tuple(MEASURES)[:6], tuple(MEASURES)[6:]
+PACKETS, CROSSINGS = COST[:2]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,17 +143,31 @@ def compared(groups: Sequence[Group], by: str, against: str = "") -> Comparison:
     names = [group.name for group in groups]
     if against and against not in names:
         raise ResultsError(f"there is no group {against!r}: choose from {', '.join(names)}")
-    found = tuple(_compared(group) for group in groups)
+    # Where packets cross one expensive link each, there is nothing to tell of crossings.
+    summaries = [summary for group in groups for summary in group.summaries]
+    told = [figure for figure in MEASURES if figure != CROSSINGS or any(map(crossings_differ, summaries))]
+    found = tuple(_compared(group, told) for group in groups)
     chosen = next(group for group in found if group.name == (against or names[0]))
     others = [group for group in found if group is not chosen]
-    differences = tuple(difference for figure in MEASURES for difference in _differences(figure, chosen, others))
+    differences = tuple(difference for figure in told for difference in _differences(figure, chosen, others))
     return Comparison(by=by, against=chosen.name, groups=found, differences=differences, notes=tuple(_notes(groups)))
 
 
-def _compared(group: Group) -> Compared:
+def crossings_differ(summary: Summary) -> bool:
+    """Whether a run has more or fewer crossings of expensive links than packets that crossed one."""
+    found = summary.cost.expensive_crossings_per_message
+    return found is not None and found != summary.cost.expensive_packets_per_message
+
+
+def told_figures(found: Comparison, figures: Sequence[str]) -> list[str]:
+    """Those of some figures that a comparison tells: crossings only where they differ from packets."""
+    return [figure for figure in figures if figure != CROSSINGS or any(figure in group.estimates for group in found.groups)]
+
+
+def _compared(group: Group, figures: Sequence[str]) -> Compared:
     values = {
-        figure: tuple(value for summary in group.summaries if (value := measure.of(summary)) is not None)
-        for figure, measure in MEASURES.items()
+        figure: tuple(value for summary in group.summaries if (value := MEASURES[figure].of(summary)) is not None)
+        for figure in figures
     }
     values = {figure: known for figure, known in values.items() if known}
     return Compared(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from analysis.books import Books, CaptureReport, LinkCost, reservations_about
 from analysis.figures.detection import Detection, detection
+from analysis.figures.lower_bounds import LowerBounds, lower_bounds
 from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
 from analysis.judging.history import History
@@ -18,19 +19,30 @@ from runfiles.format import Medium, write
 from runfiles.reading import RunInput
 from runfiles.versions import decode_file
 
+PURPOSES: Final = ("data", "repair", "control")
 # Delays are summed up by their quantiles at every half per cent: enough to draw the distribution.
 EVERY_HALF_PER_CENT: Final = tuple(step / 200 for step in range(201))
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Host-to-host packets that crossed at least one expensive link, per message broadcast; None if no message was broadcast."""
+    """Host-to-host packets that crossed at least one expensive link, per message broadcast; None if no message was broadcast.
+
+    A datagram to a group is one packet. Crossings count each expensive link that a packet, or a copy of it, was seen on.
+    """
 
     expensive_packets_per_message: float | None
     expensive_data_packets_per_message: float | None
     expensive_repair_packets_per_message: float | None
     expensive_control_packets_per_message: float | None
-    lower_bound: int
-    """k - 1 for k clusters: the fewest packets with the message, data or repair, that can reach them all; messages may share them."""
+    lower_bound: int | float
+    """The fewest packets with the message, data or repair, that can reach the clusters of its destinations: the mean over all messages.
+    That is k - 1 for messages to k clusters, and 1 where the network multicasts; messages may share packets."""
+    expensive_crossings_per_message: float | None = None
+    expensive_data_crossings_per_message: float | None = None
+    expensive_repair_crossings_per_message: float | None = None
+    expensive_control_crossings_per_message: float | None = None
+    lower_bound_crossings: int | float | None = None
+    """The same for crossings (`analysis.figures.lower_bounds`)."""
 
 
 class Delay(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +81,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost
     delay_ms: Delay
     delivered_share: float | None
-    """The share delivered of all pairs of a message and a host other than its origin."""
+    """The share delivered of all pairs of a message and a destination other than its origin."""
     relative_reliability: float | None
     """The share delivered of those pairs that some protocol could have delivered on this network with these faults."""
     load_max: int
@@ -104,8 +116,9 @@ def summarise(
     reports: Sequence[CaptureReport],
     link_costs: Sequence[LinkCost],
     expensive_packets: Mapping[str, int],
+    crossings: Mapping[str, int],
 ) -> Summary:
-    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose.
+    """The figures of a run. `expensive_packets` counts host-to-host packets over expensive links by purpose, `crossings` their crossings.
 
     `deliveries` is the table of that name.
     """
@@ -113,7 +126,8 @@ def summarise(
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
     counters = {host: run.counters.get(host, {}) for host in run.network.hosts}
     load, busiest = max((counted.get("sent", 0) + counted.get("received", 0), host) for host, counted in counters.items())
-    pairs = history.messages * (len(run.network.hosts) - 1)
+    pairs = sum(len({*to} - {origin}) for (origin, _), to in history.destinations.items())
+    bounds = lower_bounds(run.network, history, multicasts=run.run.medium == "multicast")
     return Summary(
         scenario=run.run.scenario,
         label=run.run.label or run.run.protocol,
@@ -128,7 +142,7 @@ def summarise(
         hosts=len(run.network.hosts),
         clusters=len(run.network.clusters),
         messages=history.messages,
-        cost=_cost(expensive_packets, history.messages, run.network.lower_bound),
+        cost=_cost(expensive_packets, crossings, history.messages, bounds),
         delay_ms=_delay(deliveries),
         delivered_share=deliveries.num_rows / pairs if pairs else None,
         relative_reliability=judgement.relative_reliability,
@@ -150,13 +164,13 @@ def summarise(
     )
 
 
-def _cost(packets: Mapping[str, int], messages: int, lower_bound: int) -> Cost:
-    per_message = {purpose: packets.get(purpose, 0) / messages if messages else None for purpose in ("data", "repair", "control")}
-    return Cost(
-        expensive_packets_per_message=sum(packets.values()) / messages if messages else None,
-        **{f"expensive_{purpose}_packets_per_message": value for purpose, value in per_message.items()},
-        lower_bound=lower_bound,
-    )
+def _cost(packets: Mapping[str, int], crossings: Mapping[str, int], messages: int, bounds: LowerBounds) -> Cost:
+    per_message = {
+        f"expensive_{purpose}{what}_per_message": count / messages if messages else None
+        for what, counts in (("packets", packets), ("crossings", crossings))
+        for purpose, count in {"": sum(counts.values()), **{f"{each}_": counts.get(each, 0) for each in PURPOSES}}.items()
+    }
+    return Cost(**per_message, lower_bound=bounds.packets, lower_bound_crossings=bounds.crossings)
 
 
 def _delay(deliveries: pa.Table) -> Delay:

@@ -31,6 +31,7 @@ from analysis.figures.comparison import (
     interval_text,
     method_lines,
     p_text,
+    told_figures,
 )
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group, differing, facets
@@ -152,7 +153,7 @@ def view_of(page: Page, directory: Path) -> ReportView:
         networks=tuple(_networks(page)),
         settings=tuple(_settings(page)),
         has_intervals=bool(found.methods),
-        figure_tables=tuple(_figures(found, figures) for figures in (COST, REST)),
+        figure_tables=tuple(_figures(found, told_figures(found, figures)) for figures in (COST, REST)),
         figure_methods=tuple(interval_lines(found)),
         figure_notes=found.notes,
         differences=_differences(found),

@@ -11,7 +11,18 @@ from rich.text import Text
 
 from analysis.books import told_omissions
 from analysis.figures.claims import Claim, status_word
-from analysis.figures.comparison import COST, MEASURES, REST, Compared, Comparison, Measure, interval_text, percent
+from analysis.figures.comparison import (
+    COST,
+    MEASURES,
+    REST,
+    Compared,
+    Comparison,
+    Measure,
+    crossings_differ,
+    interval_text,
+    percent,
+    told_figures,
+)
 from analysis.figures.detection import described_detection
 from analysis.figures.statistics import Estimate
 from analysis.figures.summary import Summary, described
@@ -59,10 +70,12 @@ def judgement_table(judgement: Judgement, books: str = "") -> Table:
 def summary_table(summaries: Sequence[Summary]) -> Table:
     """A row for each run of a scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
     several_seeds = len({summary.seed for summary in summaries}) > 1
-    bounds = {summary.cost.lower_bound for summary in summaries}
+    bounds, least = (
+        {getattr(summary.cost, bound) for summary in summaries} for bound in ("lower_bound", "lower_bound_crossings")
+    )
     table = Table(
         title=f"{described(summaries)}, {summaries[0].messages} messages",
-        caption=f"expensive packets per message{f', at least {bounds.pop()}' if len(bounds) == 1 else ''}; delays in ms, interpolated",
+        caption=f"expensive packets per message{f', at least {bounds.pop():g}' if len(bounds) == 1 else ''}; delays in ms, interpolated",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
@@ -75,6 +88,10 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
         each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
         table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
+    if any(map(crossings_differ, summaries)):
+        each = ", ".join(f"{summary.label} {_number(summary.cost.expensive_crossings_per_message)}" for summary in summaries)
+        at_least = f", at least {least.pop():g}" if len(least) == 1 else ""
+        table.caption = f"{table.caption}\ncrossings of expensive links per message: {each}{at_least}"
     if any(summary.medium == "multicast" for summary in summaries):
         media = dict.fromkeys(summary.medium for summary in summaries)
         each = ", ".join(f"{summary.label} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
@@ -115,7 +132,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 def comparison_tables(found: Comparison) -> Iterator[Table]:
     """Two tables, cost and the other figures: a row for each group, with medians and below them the intervals."""
-    for figures, last in ((COST, "runs"), (REST, "verdict")):
+    for figures, last in ((told_figures(found, COST), "runs"), (list(REST), "verdict")):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
         table.add_column("", overflow="fold")
         for figure in figures:

@@ -6,7 +6,7 @@ Plots that compare take groups of repeats by name, and show the median and the r
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.books import FOREIGN
 from analysis.figures.claims import Sweep
+from analysis.figures.comparison import crossings_differ
 from analysis.figures.statistics import estimate
 from analysis.figures.summary import Summary, described
 from topologies import drawing
@@ -71,8 +72,9 @@ def cost_figure(groups: Groups) -> Figure:
         plain(axes)
         _draw_stacks(axes, {name: parts[name] for name in names}, groups)
         bounds = [groups[name][0].cost.lower_bound for name in names]
-        _draw_bounds(axes, bounds)
-        axes.set_ylim(0, 1.14 * max(*(_top(groups[name]) for name in names), *bounds, 1))
+        _draw_bounds(axes, bounds, {groups[name][0].clusters - 1 for name in names})
+        crossings = _draw_crossings(axes, [groups[name] for name in names])
+        axes.set_ylim(0, 1.14 * max(*(_top(groups[name]) for name in names), *bounds, *crossings, 1))
     every[0].set_ylabel("packets per message")
     _title(every[0], "Packets that crossed an expensive link", groups)
     if low:
@@ -82,13 +84,25 @@ def cost_figure(groups: Groups) -> Figure:
     return figure
 
 
-def _draw_bounds(axes: Axes, bounds: Sequence[int]) -> None:
-    """The lower bound: one line if it is the same for all bars, else a line across each bar."""
+def _draw_bounds(axes: Axes, bounds: Sequence[float], to_all: set[int]) -> None:
+    """The lower bound: one line if it is the same for all bars, else a line across each bar. `to_all` is k - 1 of the networks."""
     if len(set(bounds)) == 1:
-        axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\nk - 1 = {bounds[0]}")
+        word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:g}"
+        axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\n{word}")
     else:
-        places = np.arange(len(bounds))
-        axes.hlines(bounds, places - 0.4, places + 0.4, color=INK, linestyle="--", linewidth=1.2, label="least possible:\nk - 1")
+        places, word = np.arange(len(bounds)), "\nk - 1" if to_all == {*bounds} else ""
+        label = f"least possible{f':{word}' if word else ''}"
+        axes.hlines(bounds, places - 0.4, places + 0.4, color=INK, linestyle="--", linewidth=1.2, label=label)
+
+
+def _draw_crossings(axes: Axes, groups: Sequence[Sequence[Summary]]) -> list[float]:
+    """A mark for the median number of crossings of each group, where crossings differ from packets; the heights of the marks."""
+    if not any(crossings_differ(summary) for summaries in groups for summary in summaries):
+        return []
+    heights = [median(summary.cost.expensive_crossings_per_message or 0.0 for summary in summaries) for summaries in groups]
+    label = "crossings of\nexpensive links"
+    axes.plot(range(len(heights)), heights, "D", color=INK, markerfacecolor="white", markersize=5, label=label)
+    return heights
 
 
 def _middle_parts(summaries: Sequence[Summary]) -> dict[str, float]:

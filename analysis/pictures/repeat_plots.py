@@ -266,7 +266,9 @@ def size_figure(groups: Sequence[Group]) -> Figure:
         xs, ys = [size(group) for group in line], [estimated.median for estimated in found]
         axes.plot(xs, ys, color=look.colour, linestyle=look.style, marker=look.marker, markersize=6, linewidth=1.6, label=name)
     bounds = _bounds(groups, size)
-    axes.plot(list(bounds), list(bounds.values()), color=INK, linestyle=(0, (1, 1)), linewidth=1.2, label="least possible: k - 1")
+    to_all = all(group.summaries[0].cost.lower_bound == group.runs[0].network.lower_bound for group in groups)
+    least = f"least possible{': k - 1' if to_all else ''}"
+    axes.plot(list(bounds), list(bounds.values()), color=INK, linestyle=(0, (1, 1)), linewidth=1.2, label=least)
     _upwards(axes, [*every, *bounds.values()])
     axes.set_xticks(sorted(bounds))
     what = "hosts" if by_hosts else "clusters"
@@ -281,6 +283,6 @@ def _bounds(groups: Sequence[Group], size: Callable[[Group], int]) -> Mapping[in
     """The least possible cost at each size; the lowest one if several networks have the same size."""
     found: dict[int, float] = {}
     for group in sorted(groups, key=size):
-        bound = float(group.runs[0].network.lower_bound)
+        bound = float(group.summaries[0].cost.lower_bound)
         found[size(group)] = min(bound, found.get(size(group), bound))
     return found

@@ -16,15 +16,23 @@ from runfiles.format import PARQUET_METADATA
 
 
 def deliveries(events: DataFrame) -> DataFrame:
-    """First deliveries at hosts other than the origin; a delivery at the origin says nothing about the network."""
+    """First deliveries at destinations other than the origin; a delivery at the origin says nothing about the network.
+
+    The destinations of a message are those that its origin logged; a message without such a list is for all hosts.
+    """
+    destinations = F.from_json("details", "to array<string>")["to"].alias("destinations")
     broadcasts = (
-        events.where("event = 'broadcast'").groupBy("run", "origin", "sequence").agg(_first("at_ns").alias("broadcast_ns"))
+        events.where("event = 'broadcast'")
+        .groupBy("run", "origin", "sequence")
+        .agg(_first("at_ns").alias("broadcast_ns"), _first("details").alias("details"))
+        .select("run", "origin", "sequence", "broadcast_ns", destinations)
     )
     delivered = events.where("event = 'deliver' and host != origin").groupBy("run", "origin", "sequence", "host")
     delay = ((F.col("delivered_ns") - F.col("broadcast_ns")) / 1e6).alias("delay_ms")
     return (
         delivered.agg(_first("at_ns").alias("delivered_ns"), F.min("position").alias("position"))
         .join(broadcasts, ["run", "origin", "sequence"])
+        .where("destinations is null or size(destinations) = 0 or array_contains(destinations, host)")
         .select("run", "origin", "sequence", "host", "broadcast_ns", "delivered_ns", delay, "position")
     )
 

@@ -125,6 +125,8 @@ def packet_fates(seen: Sightings, facts: NetworkFacts) -> Journeys:
     source, target = (journey * nodes + node for node in (seen.source, seen.target))
     from_nowhere, stays = ~np.isin(source, target), ~np.isin(target, source)
     is_sender = seen.source == seen.sender
+    # A host may send a packet to itself, over its switch: that packet comes back to where it started.
+    starts = from_nowhere | (is_sender & (seen.destination == seen.sender))
     hops = np.sort(source * nodes + seen.target)
     repeated = np.zeros(len(first), np.bool_)
     repeated[hops[1:][hops[1:] == hops[:-1]] // nodes**2] = True
@@ -144,7 +146,7 @@ def packet_fates(seen: Sightings, facts: NetworkFacts) -> Journeys:
         packet=seen.packet[first],
         destination=seen.destination[first],
         group=np.full(len(first), -1),
-        gap=any_of(from_nowhere & ~is_sender) | ~any_of(from_nowhere),
+        gap=any_of(from_nowhere & ~is_sender) | ~any_of(starts),
         repeated=repeated,
         vanished_at=np.where(lost, seen.target[end], -1),
         wrong_bit=any_of(arriving & (seen.marked != expensive[journey])),

@@ -39,6 +39,7 @@ def measured(tmp_path_factory):
         reports=(),
         link_costs=costs,
         expensive_packets={"data": 4},
+        crossings={"data": 4},
     )
     return MeasuredRun(found, msgspec.structs.replace(summary, balanced=True, verdict=Verdict.HOLDS))
 

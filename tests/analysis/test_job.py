@@ -251,6 +251,16 @@ def copies_excused() -> Maker:
     return maker
 
 
+def misdelivered() -> Maker:
+    """h4 sends to h2; h1 sends to h2 and to itself, and delivers what h4 sent; a message of h1 to h3 gets lost."""
+    maker = Maker("misdelivered", msgspec.structs.replace(PROMISE, guarantees=()))
+    maker.broadcast("h4", 1, LATE_NS, ("h2", "h1"), to=("h2",))
+    maker.broadcast("h1", 1, LATE_NS, ("h1", "h2"), to=("h1", "h2"))
+    maker.broadcast("h1", 2, LATE_NS, ("h1",), to=("h1", "h3"))
+    maker.broadcast("h2", 1, LATE_NS, ("h2",), to=("h2",))
+    return maker
+
+
 def lossy() -> Maker:
     """One copy lost on the expensive link, one in the access link before any capture, one to a failed link; repaired once."""
     maker = Maker("lossy", msgspec.structs.replace(PROMISE, guarantees=(Guarantee.NO_CREATION,)))
@@ -304,6 +314,7 @@ def summaries(spark, root) -> dict[str, Summary]:
         "two-faced": two_faced(),
         "silent": Maker(),
         "multicast": multicast(),
+        "misdelivered": misdelivered(),
         "copies dropped": copies_dropped(),
         "switch overrun": switch_overrun(),
         "copies excused": copies_excused(),
@@ -417,6 +428,18 @@ def test_a_datagram_to_a_group_is_one_packet_and_crosses_as_often_as_it_is_copie
     assert {(row["sender"], row["destination"]) for row in packets} == {("h1", "group 0"), ("h4", "group 1")}
     costs = pq.read_table(root / "multicast" / "tables" / "message_costs.parquet").to_pylist()
     assert [(row["origin"], row["packets"], row["crossings"]) for row in costs] == [("h1", 1, 1), ("h4", 1, 1)]
+    cost = summaries["multicast"].cost
+    assert cost.expensive_packets_per_message == cost.expensive_crossings_per_message == 1
+    assert (cost.expensive_data_crossings_per_message, cost.expensive_control_crossings_per_message) == (1, 0)
+
+
+def test_shares_and_delays_are_of_the_destinations_of_a_message(summaries, root):
+    """h1 delivers a message that is not for it, which is no delivery that counts; h2 and h4 are two of three pairs."""
+    summary = summaries["misdelivered"]
+    assert summary.delivered_share == summary.relative_reliability == pytest.approx(2 / 3)
+    rows = pq.read_table(root / "misdelivered" / "tables" / "deliveries.parquet").to_pylist()
+    assert sorted((row["origin"], row["host"]) for row in rows) == [("h1", "h2"), ("h4", "h2")]
+    assert summary.cost.lower_bound == summary.cost.lower_bound_crossings == 0.5
 
 
 def test_what_a_failed_link_took_along_is_excused_and_the_share_that_was_checked_is_told(summaries, root):

@@ -102,7 +102,7 @@ def packet(rows, sender, excuses):
     end = ([row for row in rows if row["target"] not in sources] or rows)[-1]
     goal = SWITCH_OF.get(rows[0]["destination"])
     return (
-        sources - targets != {sender},
+        bool(sources - targets - {sender}) or sender not in (sources if sender == rows[0]["destination"] else sources - targets),
         len({(row["source"], row["target"]) for row in rows}) < len(rows),
         any((row["dscp"] == COST_DSCP) != expensive for row in arrived),
         end["target"] if lost else None,

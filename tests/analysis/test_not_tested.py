@@ -39,7 +39,16 @@ def measured(tmp_path):
     found = load(maker.write(tmp_path / "run"))
     books = balance(found, (), (), ())
     books = msgspec.structs.replace(books, balanced=True, differences=())
-    summary = summarise(found, history_of(found), books, DELIVERIES, reports=(), link_costs=(), expensive_packets={"data": 4})
+    summary = summarise(
+        found,
+        history_of(found),
+        books,
+        DELIVERIES,
+        reports=(),
+        link_costs=(),
+        expensive_packets={"data": 4},
+        crossings={"data": 4},
+    )
     return MeasuredRun(found, summary)
 
 

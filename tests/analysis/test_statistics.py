@@ -137,7 +137,7 @@ def test_the_delays_of_a_run_are_told_by_the_same_quantiles(tmp_path):
     deliveries = pa.table({"origin": ["h1"] * 4, "sequence": [1, 1, 2, 2], "delay_ms": [1.0, 10.0, 2.0, 3.0]})
     run = load(honest().write(tmp_path / "run"))
     books, history = balance(run, (), (), ()), history_of(run)
-    summary = summarise(run, history, books, deliveries, reports=(), link_costs=(), expensive_packets={})
+    summary = summarise(run, history, books, deliveries, reports=(), link_costs=(), expensive_packets={}, crossings={})
     delay = summary.delay_ms
     assert (delay.p50, delay.p99, delay.last_p50) == pytest.approx((2.5, 9.79, 6.5))
     assert (delay.quantiles[100], delay.quantiles[198]) == (delay.p50, delay.p99)

@@ -74,7 +74,8 @@ def test_runs_of_format_1_are_analysed_and_compared(old, spark):
     measured = [MeasuredRun(load(directory), after[name]) for name, directory in old.items()]
     assert {group.name for group in compared(grouped(measured), "label").groups} == {"basic", "cluster-tree"}
     for name, directory in old.items():
-        assert after[name].cost == before[name].cost
+        known = {field: value for field, value in msgspec.structs.asdict(before[name].cost).items() if "crossings" not in field}
+        assert known.items() <= msgspec.structs.asdict(after[name].cost).items()
         assert after[name].balanced
         assert MeasuredRun(load(directory), after[name]).table("packets").num_rows > 0
         assert b"castbed_format" in pq.read_schema(directory / "tables" / "deliveries.parquet").metadata

@@ -42,7 +42,17 @@ def run(tmp_path):
     found = dataclasses.replace(found, run=msgspec.structs.replace(found.run, label=NAME, scenario=NAME))
     books = balance(found, (), (), ())
     return MeasuredRun(
-        found, summarise(found, history_of(found), books, DELIVERIES, reports=(), link_costs=(), expensive_packets={"data": 4})
+        found,
+        summarise(
+            found,
+            history_of(found),
+            books,
+            DELIVERIES,
+            reports=(),
+            link_costs=(),
+            expensive_packets={"data": 4},
+            crossings={"data": 4},
+        ),
     )
 
 
