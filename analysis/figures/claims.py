@@ -8,7 +8,7 @@ import msgspec
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.judging.findings import Verdict
-from hostagent.contract.promises import Guarantee
+from analysis.judging.judge import Promised
 from runfiles.decoding import decode
 from runfiles.errors import ResultsError
 from runfiles.format import write
@@ -117,10 +117,10 @@ def least_cost(run: MeasuredRun, since_s: float) -> Claim:
     return Claim("1", text, packets["data"] <= least * len(messages), figure)
 
 
-def kept(number: str, run: MeasuredRun, guarantee: Guarantee, *, expected: bool) -> Claim:
-    """The claim that a run keeps a guarantee or, if not `expected`, violates it; the figure is then the counterexample."""
-    finding = run.finding(guarantee)
-    text = f"{run.label}: {guarantee} {'holds' if expected else 'is violated'}"
+def kept(number: str, run: MeasuredRun, promised: Promised, *, expected: bool) -> Claim:
+    """The claim that a run keeps a promise or, if not `expected`, violates it; the figure is then the counterexample."""
+    finding = run.finding(promised)
+    text = f"{run.label}: {promised} {'holds' if expected else 'is violated'}"
     if finding.verdict is Verdict.NOT_TESTED:
         return Claim(number, text, None, f"not tested: {finding.reason}")
     if finding.verdict is Verdict.UNKNOWN:

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from analysis.figures.summary import Summary
 from analysis.judging.check_run import connectivity_of, history_of
 from analysis.judging.history import History, MessageId
-from analysis.judging.judge import CHECKS, Finding
+from analysis.judging.judge import Finding, Promised, check_of
 from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
-from hostagent.contract.promises import Guarantee
 from runfiles.format import FaultRecord
 from runfiles.parquet import read_parquet
 from runfiles.reading import RunInput
@@ -125,9 +124,9 @@ class MeasuredRun:
         found = set(packets.filter(pc.and_(about, pc.equal(packets["sender"], sender)))["destination"].to_pylist())
         return tuple(host for host in self.network.hosts if host in found)
 
-    def finding(self, guarantee: Guarantee) -> Finding:
-        """Whether the run kept a guarantee, even one that its protocol does not promise."""
-        return CHECKS[guarantee](self.history, self.input.run.promise, connectivity_of(self.input))
+    def finding(self, promised: Promised) -> Finding:
+        """Whether the run kept a guarantee, an order or a time bound, even one that its protocol does not promise."""
+        return check_of(promised)(self.history, self.input.run.promise, connectivity_of(self.input))
 
     @property
     def stream_end_s(self) -> float:

@@ -54,6 +54,8 @@ class Connectivity:
         self.ended_ns = ended_ns
         self.last_fault_ns = max((fault.applied_ns for fault in faults), default=None)
         self.restarts: dict[str, list[int]] = defaultdict(list)
+        self.crashes: dict[str, list[Connected]] = defaultdict(list)
+        """For each host that crashed, from when until when it may have died: when each crash was asked for and when it was in force."""
         self._losses: dict[str, list[int]] = defaultdict(list)
         self._stretch = max((1 / _clock_rate(fault) for fault in faults if fault.fault == "clock"), default=1.0)
         self.intervals = tuple(self._cut(network, faults, started_ns))
@@ -78,7 +80,9 @@ class Connectivity:
         yield Interval(since_ns, max(self.ended_ns, since_ns), part_of)
 
     def _remember(self, fault: FaultRecord, after: Ground) -> None:
-        if fault.fault == "restart":
+        if fault.fault == "crash":
+            self.crashes[fault.target].append((fault.asked_ns, fault.applied_ns))
+        elif fault.fault == "restart":
             self.restarts[fault.target].append(fault.applied_ns)
             if fault.details.get("storage") == "lost" and fault.target in after.amnesic:
                 self._losses[fault.target].append(fault.asked_ns)
@@ -91,6 +95,10 @@ class Connectivity:
     def away(self, host: str) -> list[Connected]:
         """When a host that never lost its storage did not run, because it was down or paused."""
         return self._kinds.away(host)
+
+    def kind(self, host: str) -> int:
+        """A number that hosts share if they were up and connected with the same others at all times."""
+        return self._kinds.kind_of[host]
 
     @property
     def is_whole(self) -> bool:
@@ -144,12 +152,12 @@ class _Kinds:
             kinds.setdefault(tuple(interval.part_of.get(host) for interval in intervals), []).append(host)
         self._parts = list(kinds)
         self.members = list(kinds.values())
-        self._kind_of = {host: kind for kind, members in enumerate(self.members) for host in members}
+        self.kind_of = {host: kind for kind, members in enumerate(self.members) for host in members}
         self._runs: dict[tuple[int, int], list[Connected]] = {}
 
     def between(self, one: str, other: str) -> list[Connected]:
         """When two hosts are connected."""
-        return self.runs(self._kind_of[one], self._kind_of[other])
+        return self.runs(self.kind_of[one], self.kind_of[other])
 
     def runs(self, one: int, other: int) -> list[Connected]:
         """When hosts of two kinds, or two of one kind, are connected."""
@@ -164,7 +172,7 @@ class _Kinds:
 
     def away(self, host: str) -> list[Connected]:
         """When a host is in no part of the network."""
-        return self._joined(part is None for part in self._parts[self._kind_of[host]])
+        return self._joined(part is None for part in self._parts[self.kind_of[host]])
 
     def _joined(self, chosen: Iterable[bool]) -> list[Connected]:
         """The chosen intervals, adjacent ones merged."""
@@ -189,7 +197,7 @@ class _Kinds:
         arrival: dict[int, int] = {}
         heap: list[tuple[int, int]] = []
         for host, since_ns in holders.items():
-            heappush(heap, (since_ns, self._kind_of[host]))
+            heappush(heap, (since_ns, self.kind_of[host]))
         passed_on: set[int] = set()
         while heap:
             since_ns, holder = heappop(heap)

@@ -4,6 +4,7 @@ Runs of both engines are judged here by the same three inputs: what happened, wh
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -17,20 +18,32 @@ from analysis.judging.properties.delivery import (
     convergence,
     no_creation,
     no_duplication,
+    rollback_discipline,
     uniform_agreement,
     validity,
 )
 from analysis.judging.properties.load import bounded_memory, quiescence
 from analysis.judging.properties.membership import safe, sending_view, view_agreement, view_convergence
-from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from analysis.judging.properties.order import (
+    acyclic_order,
+    causal_order,
+    multiple_group_order,
+    multiple_source_order,
+    no_gaps,
+    same_position,
+    single_source_order,
+)
 from analysis.judging.properties.peers import cluster_tree, failure_detection
 from analysis.judging.properties.timing import bounds
 from analysis.judging.reliability import relative_reliability
-from hostagent.contract.promises import Guarantee, Promise
+from hostagent.contract.promises import Guarantee, Order, Promise, Scope, TimeBound
 
-__all__ = ["CHECKS", "Check", "Finding", "Judgement", "Verdict", "judge"]
+__all__ = ["CHECKS", "ORDER_CHECKS", "Check", "Finding", "Judgement", "Promised", "Verdict", "check_of", "judge"]
 
 Check = Callable[[History, Promise, Connectivity], Finding]
+Promised = Guarantee | Order | TimeBound
+"""One of the things that a protocol can promise."""
+OrderCheck = Callable[[Order, History, Promise, Connectivity], Finding]
 
 CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.NO_CREATION: no_creation.check,
@@ -38,11 +51,11 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.VALIDITY: validity.check,
     Guarantee.AGREEMENT: agreement.check,
     Guarantee.UNIFORM_AGREEMENT: uniform_agreement.check,
-    Guarantee.SINGLE_SOURCE_ORDER: single_source_order.check,
-    Guarantee.MULTIPLE_SOURCE_ORDER: multiple_source_order.check,
-    Guarantee.MULTIPLE_GROUP_ORDER: multiple_group_order.check,
-    Guarantee.CAUSAL_ORDER: causal_order.check,
     Guarantee.CONVERGENCE: convergence.check,
+    Guarantee.ACYCLIC_ORDER: acyclic_order.check,
+    Guarantee.NO_GAPS: no_gaps.check,
+    Guarantee.SAME_POSITION: same_position.check,
+    Guarantee.ROLLBACK_DISCIPLINE: rollback_discipline.check,
     Guarantee.QUIESCENCE: quiescence.check,
     Guarantee.BOUNDED_MEMORY: bounded_memory.check,
     Guarantee.CLUSTER_TREE: cluster_tree.check,
@@ -55,6 +68,23 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.ONE_TOKEN: one_token.check,
 }
 """The checker of each guarantee."""
+
+ORDER_CHECKS: Final[Mapping[Scope, OrderCheck]] = {
+    Scope.SINGLE_SOURCE: single_source_order.check,
+    Scope.CAUSAL: causal_order.check,
+    Scope.MULTIPLE_SOURCE: multiple_source_order.check,
+    Scope.MULTIPLE_GROUP: multiple_group_order.check,
+}
+"""The checker of each scope of an order, for every strength."""
+
+
+def check_of(promised: Promised) -> Check:
+    """The checker of a guarantee, an order or a time bound."""
+    if isinstance(promised, Order):
+        return partial(ORDER_CHECKS[promised.scope], promised)
+    if isinstance(promised, TimeBound):
+        return lambda history, _promise, connectivity: bounds.check(history, promised, connectivity)
+    return CHECKS[promised]
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,15 +99,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(history: History, promise: Promise, connectivity: Connectivity, doubts: Iterable[str] = ()) -> Judgement:
     """Judge a run by what its protocol promises, and by nothing else. `doubts` are other reasons not to trust the run."""
-    findings: dict[str, Finding] = {
-        guarantee: CHECKS[guarantee](history, promise, connectivity) for guarantee in promise.guarantees
-    }
-    findings |= {str(bound): bounds.check(history, bound, connectivity) for bound in promise.time_bounds}
+    promises: tuple[Promised, ...] = (*promise.guarantees, *promise.orders, *promise.time_bounds)
+    findings = {str(promised): check_of(promised)(history, promise, connectivity) for promised in promises}
     verdict, reasons = conclude(findings, (*history.damage, *doubts))
     return Judgement(
         verdict=verdict,
         findings=findings,
         reasons=reasons,
-        not_tested=tuple(guarantee for guarantee, finding in findings.items() if finding.verdict is Verdict.NOT_TESTED),
+        not_tested=tuple(promised for promised, finding in findings.items() if finding.verdict is Verdict.NOT_TESTED),
         relative_reliability=relative_reliability(history, promise, connectivity),
     )

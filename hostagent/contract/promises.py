@@ -10,11 +10,11 @@ Items = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class Guarantee(enum.StrEnum):
-    """The properties that a protocol can promise. `analysis/judging/properties/` has one checker for each.
+    """The properties that a protocol can promise, beside orders and time bounds. `analysis/judging/properties/` has one checker for each.
 
-    Those up to `CONVERGENCE` are about what the application sees, the next two about the load of network and hosts, the next two about the
-    path of messages and about failure detection, then three about the views of groups. `SAFE` is about what all members of a group have
-    received, `GENUINE` and `ONE_TOKEN` are about the datagrams between hosts.
+    Those up to `ROLLBACK_DISCIPLINE` are about what the application sees, the next two about the load of network and hosts, the next two
+    about the path of messages and about failure detection, then three about the views of groups. `SAFE` is about what all members of a
+    group have received, `GENUINE` and `ONE_TOKEN` are about the datagrams between hosts.
     """
 
     NO_CREATION = "no creation"
@@ -22,11 +22,11 @@ class Guarantee(enum.StrEnum):
     VALIDITY = "validity"
     AGREEMENT = "agreement"
     UNIFORM_AGREEMENT = "uniform agreement"
-    SINGLE_SOURCE_ORDER = "single-source order"
-    MULTIPLE_SOURCE_ORDER = "multiple-source order"
-    MULTIPLE_GROUP_ORDER = "multiple-group order"
-    CAUSAL_ORDER = "causal order"
     CONVERGENCE = "convergence"
+    ACYCLIC_ORDER = "one global order"
+    NO_GAPS = "no gaps"
+    SAME_POSITION = "same position"
+    ROLLBACK_DISCIPLINE = "rollback discipline"
     QUIESCENCE = "quiescence"
     BOUNDED_MEMORY = "bounded memory"
     CLUSTER_TREE = "cluster tree"

@@ -1,7 +1,7 @@
 """Which protocol keeps which promise in which play, and which mutant breaks it, with the sentence that a user reads."""
 # ruff: noqa: E501 - one row, one sentence
 
-from hostagent.contract.promises import Guarantee
+from hostagent.contract.promises import Guarantee, Order, Scope, Step, Strength
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.eager_reliable import EagerReliable
@@ -9,11 +9,18 @@ from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import group_mutants as g
 from tests.analysis import mutants as m
+from tests.analysis import numbered_mutants as n
 from tests.analysis import ordered_mutants as o
 from tests.analysis import plays
 from tests.mutants.parts import NeverSuspects, NeverTrustsAgain, SuspectsEverybody, with_part
 
 G = Guarantee
+SINGLE_SOURCE, CAUSAL, MULTIPLE_SOURCE, MULTIPLE_GROUP = (Order(scope, Strength.STRICT) for scope in Scope)
+OPERATIONAL, ROLLBACK = (Order(Scope.MULTIPLE_SOURCE, strength) for strength in (Strength.OPERATIONAL, Strength.ROLLBACK))
+COMMITTED = Order(Scope.MULTIPLE_SOURCE, Strength.STRICT, Step.COMMIT)
+ORDERS = (SINGLE_SOURCE, CAUSAL, MULTIPLE_SOURCE, MULTIPLE_GROUP, OPERATIONAL, ROLLBACK, COMMITTED)
+CHECKED = (*Guarantee, *ORDERS)
+"""Every promise that must have mutants here, in the order in which the page of checkers has them."""
 
 RIGHT = [
     (G.NO_CREATION, m.Bare, plays.quiet_day),
@@ -33,11 +40,26 @@ RIGHT = [
     (G.UNIFORM_AGREEMENT, Uniform, plays.deliver_and_die),
     (G.UNIFORM_AGREEMENT, Uniform, plays.source_dies_half_way),
     (G.UNIFORM_AGREEMENT, m.AllAck, plays.quiet_day),
-    (G.SINGLE_SOURCE_ORDER, o.Fifo, plays.last_first),
-    (G.MULTIPLE_SOURCE_ORDER, o.Sequencer, plays.crossing),
-    (G.MULTIPLE_SOURCE_ORDER, o.OneSequencerAGroup, plays.two_groups),
-    (G.MULTIPLE_GROUP_ORDER, o.Sequencer, plays.two_groups),
-    (G.CAUSAL_ORDER, o.Causal, plays.reply_overtakes),
+    (SINGLE_SOURCE, o.Fifo, plays.last_first),
+    (MULTIPLE_SOURCE, o.Sequencer, plays.crossing),
+    (MULTIPLE_SOURCE, o.OneSequencerAGroup, plays.two_groups),
+    (MULTIPLE_GROUP, o.Sequencer, plays.two_groups),
+    (CAUSAL, o.Causal, plays.reply_overtakes),
+    (G.NO_DUPLICATION, n.Hasty, plays.crossing),
+    (OPERATIONAL, n.Hasty, plays.crossing),
+    (OPERATIONAL, n.Succession, plays.root_dies),
+    (OPERATIONAL, n.KeepsItsOrder, plays.root_returns),
+    (ROLLBACK, n.Hasty, plays.crossing),
+    (ROLLBACK, n.Succession, plays.root_returns),
+    (COMMITTED, n.Hasty, plays.crossing),
+    (G.ACYCLIC_ORDER, o.Sequencer, plays.crossing),
+    (G.ACYCLIC_ORDER, n.Numbers, plays.ring_of_groups),
+    (G.NO_GAPS, n.Numbers, plays.one_copy_is_slow),
+    (G.NO_GAPS, n.Numbers, plays.one_copy_is_lost),
+    (G.NO_GAPS, o.Sequencer, plays.one_copy_is_lost),
+    (G.SAME_POSITION, n.Numbers, plays.one_copy_is_slow),
+    (G.SAME_POSITION, n.Numbers, plays.ring_of_groups),
+    (G.ROLLBACK_DISCIPLINE, n.Hasty, plays.crossing),
     (G.CONVERGENCE, Basic, plays.long_partition),
     (G.CONVERGENCE, Basic, plays.source_crashes),
     (G.QUIESCENCE, Basic, plays.many_messages),
@@ -79,19 +101,47 @@ BROKEN = [
     (G.UNIFORM_AGREEMENT, m.DeliversAfterOneAck, plays.deliver_and_die, "h3 never delivered message 2 of h1, which h2 delivered at 1.001 s before it was gone for good, and which could have reached it by 6.001 s"),
     (G.UNIFORM_AGREEMENT, m.SourceDeliversAtOnce, plays.deliver_and_die, "h3 never delivered message 2 of h1, which h1 delivered at 1.000 s before it was gone for good, and which could have reached it by 6.000 s"),
     (G.UNIFORM_AGREEMENT, m.Relay, plays.deliver_and_die, "h3 never delivered message 2 of h1, which h1 delivered at 1.000 s before it was gone for good, and which could have reached it by 6.000 s"),
-    (G.SINGLE_SOURCE_ORDER, o.DoesNotWait, plays.last_first, "h3 delivered message 3 of h1 at 0.001 s and only then, at 0.003 s, message 2, which h1 broadcast before it"),
-    (G.SINGLE_SOURCE_ORDER, o.WaitsForThreeAndTurnsThemRound, plays.last_first, "h3 delivered message 3 of h1 at 0.005 s and only then, at 0.005 s, message 2, which h1 broadcast before it"),
-    (G.SINGLE_SOURCE_ORDER, o.LosesPatience, plays.last_first, "h3 delivered message 2 of h1 at 0.003 s and only then, at 0.005 s, message 1, which h1 broadcast before it"),
-    (G.MULTIPLE_SOURCE_ORDER, o.IgnoresTheNumbers, plays.crossing, "h1 delivered message 3 of h3 at 0.002 s before message 2 of h3 at 0.005 s, but h2 delivered the second at 0.006 s before the first at 0.008 s"),
-    (G.MULTIPLE_SOURCE_ORDER, o.EverybodyNumbers, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h2 at 0.011 s, but h2 delivered the second at 0.000 s before the first at 0.005 s"),
-    (G.MULTIPLE_SOURCE_ORDER, o.OneHostSwapsTwo, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h3 at 0.002 s, but h3 delivered the second at 0.010 s before the first at 0.010 s"),
-    (G.MULTIPLE_GROUP_ORDER, o.IgnoresTheNumbers, plays.two_groups, "h1 delivered message 3 of h3 at 0.010 s before message 3 of h4 at 0.011 s, but h2 delivered the second at 0.012 s before the first at 0.018 s"),
-    (G.MULTIPLE_GROUP_ORDER, o.OneSequencerAGroup, plays.two_groups, "h1 delivered message 2 of h3 at 0.002 s before message 1 of h3 at 0.024 s, but h2 delivered the second at 0.013 s before the first at 0.020 s"),
-    (G.MULTIPLE_GROUP_ORDER, o.OneHostSwapsTwo, plays.two_groups, "h1 delivered message 1 of h4 at 0.001 s before message 2 of h3 at 0.002 s, but h3 delivered the second at 0.016 s before the first at 0.016 s"),
-    (G.MULTIPLE_GROUP_ORDER, o.EverybodyNumbers, plays.two_groups, "h1 delivered message 2 of h3 at 0.013 s before message 3 of h4 at 0.014 s, but h2 delivered the second at 0.015 s before the first at 0.018 s"),
-    (G.CAUSAL_ORDER, o.BringsNoPast, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.201 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
-    (G.CAUSAL_ORDER, o.BringsOnlyItsOwn, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.201 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
-    (G.CAUSAL_ORDER, o.DeliversTheEffectFirst, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.102 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
+    (SINGLE_SOURCE, o.DoesNotWait, plays.last_first, "h3 delivered message 3 of h1 at 0.001 s and only then, at 0.003 s, message 2, which h1 broadcast before it"),
+    (SINGLE_SOURCE, o.WaitsForThreeAndTurnsThemRound, plays.last_first, "h3 delivered message 3 of h1 at 0.005 s and only then, at 0.005 s, message 2, which h1 broadcast before it"),
+    (SINGLE_SOURCE, o.LosesPatience, plays.last_first, "h3 delivered message 2 of h1 at 0.003 s and only then, at 0.005 s, message 1, which h1 broadcast before it"),
+    (MULTIPLE_SOURCE, o.IgnoresTheNumbers, plays.crossing, "h1 delivered message 3 of h3 at 0.002 s before message 2 of h3 at 0.005 s, but h2 delivered the second at 0.006 s before the first at 0.008 s"),
+    (MULTIPLE_SOURCE, o.EverybodyNumbers, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h2 at 0.011 s, but h2 delivered the second at 0.000 s before the first at 0.005 s"),
+    (MULTIPLE_SOURCE, o.OneHostSwapsTwo, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h3 at 0.002 s, but h3 delivered the second at 0.010 s before the first at 0.010 s"),
+    (MULTIPLE_GROUP, o.IgnoresTheNumbers, plays.two_groups, "h1 delivered message 3 of h3 at 0.010 s before message 3 of h4 at 0.011 s, but h2 delivered the second at 0.012 s before the first at 0.018 s"),
+    (MULTIPLE_GROUP, o.OneSequencerAGroup, plays.two_groups, "h1 delivered message 2 of h3 at 0.002 s before message 1 of h3 at 0.024 s, but h2 delivered the second at 0.013 s before the first at 0.020 s"),
+    (MULTIPLE_GROUP, o.OneHostSwapsTwo, plays.two_groups, "h1 delivered message 1 of h4 at 0.001 s before message 2 of h3 at 0.002 s, but h3 delivered the second at 0.016 s before the first at 0.016 s"),
+    (MULTIPLE_GROUP, o.EverybodyNumbers, plays.two_groups, "h1 delivered message 2 of h3 at 0.013 s before message 3 of h4 at 0.014 s, but h2 delivered the second at 0.015 s before the first at 0.018 s"),
+    (CAUSAL, o.BringsNoPast, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.201 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
+    (CAUSAL, o.BringsOnlyItsOwn, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.201 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
+    (CAUSAL, o.DeliversTheEffectFirst, plays.reply_overtakes, "h3 delivered message 1 of h2 at 0.102 s before message 1 of h1 at 0.102 s, which h2 had delivered at 0.001 s, before h2 broadcast the other at 0.100 s"),
+    (G.NO_DUPLICATION, n.NeverTakesBack, plays.crossing, "h2 delivered message 1 of h3 twice, at 0.007 s and 0.008 s"),
+    (MULTIPLE_SOURCE, n.Succession, plays.root_dies, "h1 delivered message 1 of h2 at 0.101 s before message 1 of h3 at 0.102 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (OPERATIONAL, o.IgnoresTheNumbers, plays.crossing, "h1 delivered message 3 of h3 at 0.002 s before message 2 of h3 at 0.005 s, but h2 delivered the second at 0.006 s before the first at 0.008 s"),
+    (OPERATIONAL, o.OneHostSwapsTwo, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h3 at 0.002 s, but h3 delivered the second at 0.010 s before the first at 0.010 s"),
+    (OPERATIONAL, n.TakesBackOnlyTheLast, plays.root_returns, "h1 delivered message 1 of h2 at 0.101 s before message 1 of h3 at 5.104 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (OPERATIONAL, n.DeliversAgainAsBefore, plays.root_returns, "h1 delivered message 1 of h2 at 5.104 s before message 1 of h3 at 5.104 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (ROLLBACK, n.KeepsItsOrder, plays.root_returns, "h1 delivered message 1 of h2 at 0.101 s before message 1 of h3 at 0.102 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (ROLLBACK, n.TakesBackOnlyTheLast, plays.root_returns, "h1 delivered message 1 of h2 at 0.101 s before message 1 of h3 at 5.104 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (ROLLBACK, n.DeliversAgainAsBefore, plays.root_returns, "h1 delivered message 1 of h2 at 5.104 s before message 1 of h3 at 5.104 s, but h2 delivered the second at 0.501 s before the first at 0.600 s"),
+    (COMMITTED, n.CommitsTwice, plays.crossing, "h1 committed message 1 of h3 twice, at 0.001 s and 0.001 s, which strict order forbids"),
+    (COMMITTED, n.CommitsOnArrival, plays.crossing, "h1 committed message 2 of h2 at 0.013 s before message 1 of h2 at 0.014 s, but h2 committed the second at 0.000 s before the first at 0.000 s"),
+    (COMMITTED, n.CommitsTwoBackwards, plays.crossing, "h1 committed message 1 of h3 at 0.001 s before message 3 of h3 at 0.002 s, but h3 committed the second at 0.009 s before the first at 0.009 s"),
+    (G.ACYCLIC_ORDER, o.IgnoresTheNumbers, plays.crossing, "h1 delivered message 3 of h3 at 0.002 s before message 2 of h3 at 0.005 s and h2 delivered message 2 of h3 at 0.006 s before message 3 of h3 at 0.008 s: a circle, which fits no order"),
+    (G.ACYCLIC_ORDER, o.OneHostSwapsTwo, plays.crossing, "h1 delivered message 1 of h3 at 0.001 s before message 3 of h3 at 0.002 s and h3 delivered message 3 of h3 at 0.010 s before message 1 of h3 at 0.010 s: a circle, which fits no order"),
+    (G.ACYCLIC_ORDER, n.OneNumbererAGroup, plays.ring_of_groups, "h1 delivered message 2 of h1 at 0.000 s before message 1 of h1 at 0.005 s, h3 delivered message 1 of h1 at 0.001 s before message 1 of h2 at 0.007 s and h2 delivered message 1 of h2 at 0.000 s before message 2 of h1 at 0.002 s: a circle, which fits no order"),
+    (G.NO_GAPS, n.SkipsWhatIsMissing, plays.one_copy_is_lost, "h3 delivered message 2 of h2 as number 3 at 0.204 s without message 1 of h2, but h1 delivered message 1 of h2 as number 2 at 0.101 s"),
+    (G.NO_GAPS, n.SkipsUnnumbered, plays.one_copy_is_lost, "h3 delivered message 2 of h2 at 0.204 s without message 1 of h2, but h1 delivered message 1 of h2 at 0.101 s before message 2 of h2 at 0.202 s"),
+    (G.NO_GAPS, n.GoesByArrival, plays.one_copy_is_slow, "h1 delivered message 1 of h3 at 0.101 s before message 1 of h2 at 0.103 s, but h3 delivered message 1 of h2 at 0.105 s before message 1 of h3 at 0.202 s"),
+    (G.NO_GAPS, n.DeliversOnlyWhatOthersSent, plays.one_copy_is_slow, "h1 delivered message 1 of h3 as number 2 at 0.101 s without message 1 of h1, but h2 delivered message 1 of h1 as number 1 at 0.001 s"),
+    (G.SAME_POSITION, n.NumbersArrivals, plays.one_copy_is_slow, "h1 delivered message 1 of h3 as number 2 at 0.101 s, but h3 delivered message 1 of h2 as number 2 at 0.105 s: one number, two messages"),
+    (G.SAME_POSITION, n.RightNumbersWrongOrder, plays.one_copy_is_slow, "h3 delivered message 1 of h2 as number 3 at 0.105 s, but h3 delivered message 1 of h3 as number 2 at 0.202 s: the numbers fall"),
+    (G.SAME_POSITION, n.EachSourceNumbers, plays.one_copy_is_slow, "h1 delivered message 1 of h1 as number 1 at 0.000 s, but h3 delivered message 1 of h3 as number 1 at 0.100 s: one number, two messages"),
+    (G.SAME_POSITION, n.Numbers, plays.numberer_restarts, "h1 delivered message 1 of h2 as number 1 at 0.001 s, but h1 delivered message 2 of h2 as number 1 at 2.001 s: one number, two messages"),
+    (G.ROLLBACK_DISCIPLINE, n.NeverTakesBack, plays.crossing, "h2 delivered message 1 of h3 again at 0.008 s, but had delivered the message at 0.007 s"),
+    (G.ROLLBACK_DISCIPLINE, n.TakesBackTwice, plays.crossing, "h2 took back message 1 of h3 again at 0.008 s, but had taken back the message at 0.008 s"),
+    (G.ROLLBACK_DISCIPLINE, n.CommitsTwice, plays.crossing, "h1 committed message 1 of h3 again at 0.001 s, but had committed the message at 0.001 s"),
+    (G.ROLLBACK_DISCIPLINE, n.TakesBackWhatItCommitted, plays.crossing, "h1 took back message 1 of h3 at 0.002 s, but had committed the message at 0.001 s"),
+    (G.ROLLBACK_DISCIPLINE, n.CommitsBeforeItDelivers, plays.crossing, "h2 committed message 1 of h2 at 0.000 s, but had not delivered the message"),
     (G.CONVERGENCE, m.StopsRetrying, plays.long_partition, "h3 never delivered message 1 of h1, which h1 delivered at 0.000 s, though they were connected and without faults until 35.000 s and longer"),
     (G.CONVERGENCE, m.GivesUpAfterThree, plays.long_partition, "h3 never delivered message 1 of h1, which h1 delivered at 0.000 s, though they were connected and without faults until 35.000 s and longer"),
     (G.CONVERGENCE, m.TakesOneAckForAll, plays.long_partition, "h3 never delivered message 1 of h1, which h1 delivered at 0.000 s, though they were connected and without faults until 35.000 s and longer"),

@@ -247,3 +247,91 @@ def from_the_first(core) -> Stage:
         stage.broadcast("h1")
         stage.run(1)
     return stage
+
+
+def ring_of_groups(core) -> Stage:
+    """Three groups of two hosts each, so that no two hosts share two messages. h1 sends to two, h2 to one, and h2 is slow to reach h3."""
+    stage = Stage(core, members={1: ("h1", "h2"), 2: ("h2", "h3"), 3: ("h1", "h3")})
+    for host, group in (("h1", 3), ("h1", 1), ("h2", 2)):
+        stage.broadcast(host, to=group)
+    _hold_all(stage, "h2", "h3")
+    stage.run(5)
+    return stage
+
+
+def _hold_all(stage: Stage, sender: str, to: str) -> None:
+    """Hand over everything, and last what one host sends another."""
+    while stage.in_flight:
+        stage.hold(sender, to)
+        if stage.in_flight:
+            stage.hand_over()
+    stage.release()
+
+
+def one_copy_is_slow(core) -> Stage:
+    """h1 broadcasts, then h3 and h2, and what h1 sends to h3 about the second message arrives last."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(0.1)
+    stage.broadcast("h3")
+    stage.hand_over()
+    stage.hold("h1", "h3")
+    stage.broadcast("h2")
+    stage.run(0.1)
+    stage.release()
+    stage.run(5)
+    return stage
+
+
+def one_copy_is_lost(core) -> Stage:
+    """The same, but it never arrives, and h3 crashes in the end."""
+    stage = Stage(core)
+    stage.broadcast("h1")
+    stage.run(0.1)
+    stage.broadcast("h2")
+    stage.hand_over()
+    stage.lose("h3")
+    stage.run(0.1)
+    stage.broadcast("h2")
+    stage.run(5)
+    stage.crash("h3")
+    stage.run(5)
+    return stage
+
+
+def numberer_restarts(core) -> Stage:
+    """h2 broadcasts once before and once after h1 has restarted."""
+    stage = Stage(core)
+    stage.broadcast("h2")
+    stage.run(1)
+    stage.crash("h1")
+    stage.run(1)
+    stage.restart("h1")
+    stage.broadcast("h2")
+    stage.run(5)
+    return stage
+
+
+def root_dies(core) -> Stage:
+    """h3 and then h2 broadcast. h1 gets the message of h2 first, delivers both, and dies before anybody has them from it."""
+    stage = Stage(core)
+    stage.broadcast("h3")
+    stage.hold("h3", "h1")
+    stage.run(0.1)
+    stage.broadcast("h2")
+    stage.hand_over()
+    stage.lose()
+    stage.release()
+    stage.hand_over()
+    stage.lose()
+    stage.crash("h1")
+    stage.run(5)
+    return stage
+
+
+def root_returns(core) -> Stage:
+    """The same, and h1 comes back."""
+    stage = root_dies(core)
+    stage.restart("h1")
+    stage.run(10)
+    return stage

@@ -6,32 +6,26 @@ import pytest
 from analysis.judging.check_run import check_run, history_of
 from analysis.judging.findings import Verdict
 from analysis.judging.history import make
-from analysis.judging.judge import CHECKS
-from analysis.judging.properties.order import causal_order
+from analysis.judging.judge import check_of
 from analysis.tables import deliveries as tables
 from analysis.tables.scan import scan_events
 from hostagent.contract.events import Event
 from hostagent.contract.promises import Guarantee
 from runfiles.reading import load
 from testbed.running.growing_logs import EventLogs
+from tests.analysis.cast import CAUSAL, MULTIPLE_GROUP, MULTIPLE_SOURCE, SINGLE_SOURCE
 from tests.analysis.stage import numbered, promise
 from tests.analysis.synthetic import START_NS, Maker, honest
 from tests.analysis.test_orders import NETWORK as FOUR_HOSTS
 
 MINUTE = 60_000_000_000
-ORDERS = (
-    Guarantee.SINGLE_SOURCE_ORDER,
-    Guarantee.MULTIPLE_SOURCE_ORDER,
-    Guarantee.MULTIPLE_GROUP_ORDER,
-    Guarantee.CAUSAL_ORDER,
-    Guarantee.NO_CREATION,
-)
+ORDERS = (SINGLE_SOURCE, MULTIPLE_SOURCE, MULTIPLE_GROUP, CAUSAL)
 
 
 def set_back() -> Maker:
     """An honest run in which everything about the second message is logged with a clock that is a minute behind."""
     maker = honest()
-    maker.promise = msgspec.structs.replace(maker.promise, guarantees=ORDERS)
+    maker.promise = msgspec.structs.replace(maker.promise, guarantees=(Guarantee.NO_CREATION,), orders=ORDERS)
     for host, events in maker.events.items():
         maker.events[host] = [
             msgspec.structs.replace(event, at_ns=event.at_ns - MINUTE * (event.sequence == 2)) for event in events
@@ -52,19 +46,20 @@ def test_a_host_delivered_in_the_order_of_its_log(tmp_path):
 
 def test_nothing_is_held_against_the_protocol_and_the_verdict_is_unknown(tmp_path):
     judgement = check_run(set_back().write(tmp_path / "run"))
-    assert {guarantee: found.verdict for guarantee, found in judgement.findings.items()} == dict.fromkeys(ORDERS, Verdict.UNKNOWN)
+    promised = (str(Guarantee.NO_CREATION), *map(str, ORDERS))
+    assert {name: found.verdict for name, found in judgement.findings.items()} == dict.fromkeys(promised, Verdict.UNKNOWN)
     assert "the clock of h1 was set back during the run, so its times cannot be trusted" in judgement.reasons
 
 
-@pytest.mark.parametrize("guarantee", ORDERS[:3])
-def test_what_is_out_of_order_in_a_log_is_found_though_the_times_are_in_order(guarantee, tmp_path):
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_what_is_out_of_order_in_a_log_is_found_though_the_times_are_in_order(order, tmp_path):
     """h4 delivers the second message first, and its clock hides that."""
     maker = honest()
     first, second = maker.events["h4"]
     maker.events["h4"] = [second, first]
     run = load(maker.write(tmp_path / "run"))
     assert [delivery.sequence for delivery in history_of(run).deliveries if delivery.host == "h4"] == [2, 1]
-    assert CHECKS[guarantee](history_of(run), promise(), FOUR_HOSTS).verdict is Verdict.VIOLATED
+    assert check_of(order)(history_of(run), promise(), FOUR_HOSTS).verdict is Verdict.VIOLATED
 
 
 def test_a_cause_is_what_comes_before_in_the_log_also_at_one_instant():
@@ -74,7 +69,7 @@ def test_a_cause_is_what_comes_before_in_the_log_also_at_one_instant():
     backwards = ("h3", 8, "deliver", "h2", 1, {}), ("h3", 9, "deliver", "h1", 1, {})
     for at_h2, verdict in (((heard, answered), Verdict.VIOLATED), ((answered, heard), Verdict.NOT_TESTED)):
         history = make(("h1", "h2", "h3", "h4"), numbered(asked, *at_h2, *backwards), 100, ())
-        assert causal_order.check(history, promise(), FOUR_HOSTS).verdict is verdict
+        assert check_of(CAUSAL)(history, promise(), FOUR_HOSTS).verdict is verdict
 
 
 def test_the_table_of_deliveries_has_the_first_in_the_log_and_its_line(spark, tmp_path):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import BroadcastEvent, Delivery, History
-from analysis.judging.judge import Verdict
-from analysis.judging.properties.order import causal_order, multiple_group_order, multiple_source_order, single_source_order
+from analysis.judging.judge import Verdict, check_of
+from tests.analysis.cast import CAUSAL, MULTIPLE_GROUP, MULTIPLE_SOURCE, SINGLE_SOURCE
 from tests.analysis.stage import promise, star
 
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -78,8 +78,8 @@ def happened_before(history: History) -> set:
     return pairs
 
 
-def judged(check, history: History) -> tuple[Verdict, int]:
-    finding = check(history, promise(), NETWORK)
+def judged(order, history: History) -> tuple[Verdict, int]:
+    finding = check_of(order)(history, promise(), NETWORK)
     return finding.verdict, finding.cases
 
 
@@ -109,7 +109,7 @@ def test_single_source_order_is_what_its_definition_says(history):
         for log in orders(history).values()
         for place, one in enumerate(log)
     )
-    assert judged(single_source_order.check, history) == expected(broken, cases)
+    assert judged(SINGLE_SOURCE, history) == expected(broken, cases)
 
 
 @settings(max_examples=400, deadline=None)
@@ -118,14 +118,14 @@ def test_multiple_source_order_is_what_its_definition_says(history):
     group = {one.message: one.group for one in history.broadcasts}
     broken = disagree(history, lambda one, two: group[one] == group[two])
     cases = comparable(history, [{message for message in group if group[message] == number} for number in (0, 1)])
-    assert judged(multiple_source_order.check, history) == expected(broken, cases)
+    assert judged(MULTIPLE_SOURCE, history) == expected(broken, cases)
 
 
 @settings(max_examples=400, deadline=None)
 @given(histories())
 def test_multiple_group_order_is_what_its_definition_says(history):
     cases = comparable(history, [{one.message for one in history.broadcasts}])
-    assert judged(multiple_group_order.check, history) == expected(disagree(history, lambda _one, _two: True), cases)
+    assert judged(MULTIPLE_GROUP, history) == expected(disagree(history, lambda _one, _two: True), cases)
 
 
 @settings(max_examples=400, deadline=None)
@@ -134,7 +134,7 @@ def test_causal_order_is_what_its_definition_says(history):
     before = happened_before(history)
     broken = any(in_order(log, effect, cause) for log in orders(history).values() for cause, effect in before)
     cases = sum(any((cause, effect) in before for cause in log) for log in orders(history).values() for effect in log)
-    assert judged(causal_order.check, history) == expected(broken, cases)
+    assert judged(CAUSAL, history) == expected(broken, cases)
 
 
 def log(host: str, *messages: str) -> list[Delivery]:
@@ -144,7 +144,7 @@ def log(host: str, *messages: str) -> list[Delivery]:
 def test_three_hosts_in_a_circle_do_not_disagree_as_no_two_share_two_messages():
     deliveries = (*log("h1", "h1", "h2"), *log("h2", "h2", "h3"), *log("h3", "h3", "h1"))
     circle = History(HOSTS, tuple(BroadcastEvent(0, host, 1) for host in HOSTS[:3]), deliveries, 100)
-    assert judged(multiple_group_order.check, circle) == (Verdict.NOT_TESTED, 0)
+    assert judged(MULTIPLE_GROUP, circle) == (Verdict.NOT_TESTED, 0)
 
 
 def big(hosts: int = 1000, messages: int = 1000) -> History:
@@ -166,8 +166,8 @@ def test_a_thousand_hosts_with_a_thousand_messages_are_checked_in_seconds():
     history, network = big(), Connectivity(star(1000))
     last = history.deliveries[-1]
     swapped = history._replace(deliveries=(last._replace(at_ns=history.deliveries[0].at_ns), *history.deliveries[:-1]))
-    for check in (single_source_order.check, multiple_source_order.check, multiple_group_order.check, causal_order.check):
+    for order in (SINGLE_SOURCE, MULTIPLE_SOURCE, MULTIPLE_GROUP, CAUSAL):
         began = process_time()
-        assert check(history, promise(), network).verdict is Verdict.HOLDS
-        assert process_time() - began < 30, check
-    assert multiple_group_order.check(swapped, promise(), network).verdict is Verdict.VIOLATED
+        assert check_of(order)(history, promise(), network).verdict is Verdict.HOLDS
+        assert process_time() - began < 30, order
+    assert check_of(MULTIPLE_GROUP)(swapped, promise(), network).verdict is Verdict.VIOLATED

@@ -1,4 +1,4 @@
-"""No duplication: no host delivers a message twice, not even once before and once after a restart.
+"""No duplication: no host delivers a message twice, not even once before and once after a restart, unless it took the first one back.
 
 A host that restarts without its storage cannot know what it delivered before. That is another life, which counts separately.
 """
@@ -6,18 +6,16 @@ A host that restarts without its storage cannot know what it delivered before. T
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, name, violated
 from analysis.judging.history import Delivery, History
+from analysis.judging.marks import second
 from hostagent.contract.promises import Promise
 
 
 def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
     """Look for a second delivery of the same message. Each delivery is a case."""
-    first: dict[tuple[str, int, str, int], Delivery] = {}
-    for number, delivery in enumerate(history.deliveries, start=1):
-        life = connectivity.life(delivery.host, delivery.at_ns)
-        earlier = first.setdefault((delivery.host, life, delivery.origin, delivery.sequence), delivery)
-        if earlier is not delivery:
-            return violated(number, _sentence(earlier, delivery, Clock(history), connectivity), earlier, delivery)
-    return kept(history, len(history.deliveries), "no message was delivered")
+    cases = len(history.deliveries)
+    if twice := second(history.deliveries, history.taken_back, connectivity):
+        return violated(cases, _sentence(*twice, Clock(history), connectivity), *twice)
+    return kept(history, cases, "no message was delivered")
 
 
 def _sentence(one: Delivery, two: Delivery, time: Clock, connectivity: Connectivity) -> str:

@@ -2,7 +2,9 @@
 
 One message may have caused another if it "happened before" it (Lamport): its own origin broadcast it, or the origin of the other message
 had delivered it, before the other was broadcast; and so on, transitively. The log of a host says what was earlier at that host. The
-property is about what is delivered: a cause that is never delivered is a matter of validity.
+property is about what is delivered: a cause that is never delivered is a matter of validity. A message may be the cause of one to another
+group. An order of commits, too, goes by what hosts had delivered when they broadcast. `failures` says which hosts and deliveries count for
+each strength; the papers know a causal order without failures only.
 
 All earlier messages of an origin happened before its later ones. So the past of a message is one number for each origin, that of its last
 message in the past, and a log is checked in one pass: a delivery comes too late if it is in the past of a message delivered before.
@@ -14,36 +16,43 @@ from typing import Any
 import numpy as np
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.findings import Clock, Finding, kept, name, violated
+from analysis.judging.findings import Clock, Finding, name, witness
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
-from analysis.judging.properties.order.delivery_logs import Log, logs
-from hostagent.contract.promises import Promise
+from analysis.judging.properties.order.failures import Counterexample, Failures, judge_order
+from analysis.judging.properties.order.logs import VERB, Log, logs, shown
+from hostagent.contract.promises import Order, Promise
 
 Past = Any
 """For each origin, the number of its last message that happened before."""
 
 
-def check(history: History, _promise: Promise, connectivity: Connectivity) -> Finding:
+def check(order: Order, history: History, promise: Promise, connectivity: Connectivity) -> Finding:
     """Find the past of every message, then look in every log for a cause that comes after its effect.
 
     A case is a delivery at a host that delivers, sooner or later, another message from its past.
     """
     column = {origin: number for number, origin in enumerate(dict.fromkeys(b.origin for b in history.broadcasts))}
     past = _pasts(history, connectivity, column)
-    all_logs = logs(history, connectivity)
-    cases = sum(_effects(log, past, column) for log in all_logs)
-    found = [pair for log in all_logs if (pair := _inversion(log, past, column))]
-    if not found:
-        return kept(history, cases, "no host delivered a message and one that may have caused it")
-    return _tell(history, cases, *min(found, key=lambda pair: pair[1].at_ns))
+    all_logs = [[one for one in log if one.message in past] for log in logs(order, history, connectivity)]
+
+    def look(failures: Failures) -> tuple[int, Counterexample | None]:
+        cases = sum(_effects(log, past, column, failures) for log in all_logs)
+        pairs = filter(None, (_inversion(log, past, column, failures) for log in all_logs))
+        found = min(pairs, key=lambda pair: pair[1].at_ns, default=None)
+        return cases, found and _tell(order, history, *found)
+
+    none = f"no host {VERB[order.of]} a message and one that may have caused it"
+    return judge_order(order, history, promise, connectivity, look, none)
 
 
-def _effects(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> int:
-    """How many deliveries of a log have in their past a message of the same log: the lowest of its origin there, or a later one."""
-    known = [delivery for delivery in log if delivery.message in past]
+def _effects(log: Log, past: dict[MessageId, Past], column: dict[str, int], failures: Failures) -> int:
+    """How many messages of a log have in their past another one of it: the lowest of its origin there, or a later one."""
+    causes = [one for one in log if not failures.is_lost_to_all(one)]
+    if not causes:
+        return 0
     lowest = np.full(len(column), np.iinfo(np.int64).max)
-    np.minimum.at(lowest, [column[delivery.origin] for delivery in known], [delivery.sequence for delivery in known])
-    return int(np.any([past[delivery.message] for delivery in known] >= lowest, axis=1).sum()) if known else 0
+    np.minimum.at(lowest, [column[one.origin] for one in causes], [one.sequence for one in causes])
+    return int(np.any([past[one.message] for one in log] >= lowest, axis=1).sum())
 
 
 def _pasts(history: History, connectivity: Connectivity, column: dict[str, int]) -> dict[MessageId, Past]:
@@ -91,31 +100,29 @@ def _host(event: BroadcastEvent | Delivery) -> str:
     return event.host if isinstance(event, Delivery) else event.origin
 
 
-def _inversion(log: Log, past: dict[MessageId, Past], column: dict[str, int]) -> tuple[Delivery, Delivery] | None:
+def _inversion(
+    log: Log, past: dict[MessageId, Past], column: dict[str, int], failures: Failures
+) -> tuple[Delivery, Delivery] | None:
     """An effect and its cause, delivered in this order."""
     needed = np.zeros(len(column), np.int64)
     for cause in log:
-        if cause.message not in past:
-            continue
-        if needed[column[cause.origin]] >= cause.sequence:
-            return next(
-                (effect, cause)
-                for effect in log
-                if effect.message in past and past[effect.message][column[cause.origin]] >= cause.sequence
-            )
+        number = column[cause.origin]
+        if needed[number] >= cause.sequence and not failures.is_lost_to_all(cause):
+            return next((effect, cause) for effect in log if past[effect.message][number] >= cause.sequence)
         np.maximum(needed, past[cause.message], out=needed)
     return None
 
 
-def _tell(history: History, cases: int, effect: Delivery, cause: Delivery) -> Finding:
-    time, caused = Clock(history), next(b for b in history.broadcasts if b.message == effect.message)
+def _tell(order: Order, history: History, effect: Delivery, cause: Delivery) -> Counterexample:
+    time, verb = Clock(history), VERB[order.of]
+    caused = next(b for b in history.broadcasts if b.message == effect.message)
     learnt = _how(history, caused, cause.message)
-    verb = "broadcast" if isinstance(learnt, BroadcastEvent) else "delivered"
+    how = "broadcast" if isinstance(learnt, BroadcastEvent) else "delivered"
     sentence = (
-        f"{cause.host} delivered {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
-        f"which {_host(learnt)} had {verb} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
+        f"{cause.host} {verb} {name(effect.message)} at {time(effect.at_ns)} before {name(cause.message)} at {time(cause.at_ns)}, "
+        f"which {_host(learnt)} had {how} at {time(learnt.at_ns)}, before {effect.origin} broadcast the other at {time(caused.at_ns)}"
     )
-    return violated(cases, sentence, learnt, effect, cause)
+    return sentence, [witness(learnt), *shown(order, effect, cause)]
 
 
 def _how(history: History, caused: BroadcastEvent, cause: MessageId) -> BroadcastEvent | Delivery:
