@@ -13,6 +13,7 @@ from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import Scenario, ScenarioError, Workload
 from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
+from scenarios.groups import Group
 from scenarios.membership import check_known
 from simulator.engine import Outcome, simulate
 from simulator.faults import Healing
@@ -34,6 +35,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     interval_ms: float = 20.0
     payload: int = 64
     settle_ms: float = 2000.0
+    groups: tuple[Group, ...] = ()
+    """The messages go to each group in turn; without groups, to everybody."""
     heal_for_ms: float
     faults: tuple[AnyFault, ...] = ()
     dead: tuple[str, ...] = ()
@@ -51,7 +54,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def scenario(self) -> Scenario:
         """The case as a scenario."""
         workload = Workload(messages=self.messages, interval=self.interval_ms, payload=self.payload, settle=self.settle_ms)
-        return Scenario(network=find(self.topology), sources=self.sources, faults=self.faults, workload=workload)
+        return Scenario(
+            network=find(self.topology), sources=self.sources, faults=self.faults, workload=workload, groups=self.groups
+        )
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -113,6 +118,8 @@ def _check(case: Case) -> None:
     if case.protocol not in PROTOCOLS:
         raise ScenarioError(f"there is no protocol {case.protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     core = PROTOCOLS[case.protocol]
+    if case.groups and not core.knows_groups:
+        raise ScenarioError(f"protocol {case.protocol} knows no groups: leave them out of the case")
     core.check(msgspec.convert(case.parameters, core.Parameters), find(case.topology).hosts)
     check_kinds(case.faults, case.protocol, [message.__name__ for message in core.messages])
     check_known(case.faults, case.protocol, knows_membership=core.knows_membership)

@@ -35,12 +35,7 @@ def shrink(case: Case) -> Case:
 
 def _smaller(case: Case) -> Iterator[Case]:
     """Cases that are one step smaller, largest steps first."""
-    count = len(case.faults)
-    size = count
-    while size:
-        for start in range(0, count, size):
-            yield msgspec.structs.replace(case, faults=(*case.faults[:start], *case.faults[start + size :]))
-        size //= 2
+    yield from _with_fewer_faults(case)
     for host in case.dead:
         yield msgspec.structs.replace(case, dead=tuple(other for other in case.dead if other != host))
     if case.cut_off:
@@ -50,11 +45,23 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield msgspec.structs.replace(case, messages=messages)
     if len(case.sources) > 1:
         yield from (msgspec.structs.replace(case, sources=(source,)) for source in case.sources)
+    for groups in ((), *((group,) for group in case.groups)):
+        if len(groups) < len(case.groups):
+            yield msgspec.structs.replace(case, groups=groups)
     if case.pack_ms:
         yield msgspec.structs.replace(case, pack_ms=0.0)
     if case.medium == "multicast":
         yield msgspec.structs.replace(case, medium="unicast")
     yield from (msgspec.structs.replace(case, topology=topology) for topology in _simpler(case.topology))
+
+
+def _with_fewer_faults(case: Case) -> Iterator[Case]:
+    count = len(case.faults)
+    size = count
+    while size:
+        for start in range(0, count, size):
+            yield msgspec.structs.replace(case, faults=(*case.faults[:start], *case.faults[start + size :]))
+        size //= 2
 
 
 def _simpler(topology: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import faults as vocabulary
 from scenarios.faults import AnyFault, Trigger, trunks
+from scenarios.groups import Group
 from simulator.cases import Case
 from topologies import Network, find
 
@@ -25,6 +26,9 @@ BEYOND_ONE_IN = 5
 # In one case in this many, messages wait this long to share a datagram.
 PACKED_ONE_IN = 4
 PACK_MS = 10.0
+# In one case in this many, messages go to groups instead of everybody, if the protocol knows groups.
+GROUPED_ONE_IN = 3
+MOST_GROUPS = 4
 # A message and its acknowledgement on the wire, with all headers, without packing.
 BITS_OF_A_COPY = 2400
 # A link is too narrow for a protocol if carrying everything once takes longer than this share of the protocol's patience.
@@ -214,8 +218,18 @@ def draw_case(
         beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
         pack_ms=pack_ms,
         medium=medium,
+        groups=_draw_groups(network, core, seed),
     )
     return case, frozenset((*on, *link_kinds))
+
+
+def _draw_groups(network: Network, core: type[Core], seed: int) -> tuple[Group, ...]:
+    """Some groups of any sizes, with random numbers of their own: all other choices are the same with and without groups."""
+    random = Random(f"groups/{core.name}/{seed}")  # noqa: S311 - repeatable, not secret
+    if not core.knows_groups or random.randrange(GROUPED_ONE_IN):
+        return ()
+    sizes = [random.randint(1, len(network.hosts)) for _ in range(random.randint(1, MOST_GROUPS))]
+    return tuple(Group(f"g{number}", tuple(random.sample(network.hosts, k=size))) for number, size in enumerate(sizes, start=1))
 
 
 def _draw_dead(draw: _Draw) -> tuple[str, ...]:

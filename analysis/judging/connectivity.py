@@ -129,11 +129,14 @@ class Connectivity:
 
     def could_reach(self, broadcast: BroadcastEvent, carrier: Carrier, patience_ns: int) -> Reach:
         """The hosts that a message could have reached by the end, and by when."""
-        return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns)
+        return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns, broadcast.to)
 
-    def reach(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> Reach:
-        """The hosts that a message could have reached if several hosts have it, each from its own time on."""
-        arrival, has = self._kinds.spread(holders, carrier, patience_ns)
+    def reach(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int, among: Iterable[str] = ()) -> Reach:
+        """The hosts that a message could have reached if several hosts have it, each from its own time on.
+
+        Only the hosts in `among`, by default all, get the message and pass it on.
+        """
+        arrival, has = self._kinds.spread(holders, carrier, patience_ns, among)
         by_ns = {host: at_ns for kind, at_ns in arrival.items() for host in self._kinds.members[kind]}
         open_to = {kind for holder in has for kind in self._kinds.open_at_end(holder)} - arrival.keys()
         return Reach(by_ns, frozenset(host for kind in open_to for host in self._kinds.members[kind]))
@@ -189,8 +192,12 @@ class _Kinds:
         part = self._parts[kind][-1]
         return [other for other, parts in enumerate(self._parts) if part is not None and parts[-1] == part]
 
-    def spread(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int) -> tuple[dict[int, int], set[int]]:
+    def spread(
+        self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int, among: Iterable[str]
+    ) -> tuple[dict[int, int], set[int]]:
         """By when each kind must have a message, and the kinds that had the message and could pass it on.
+
+        Only the kinds of the hosts in `among`, by default all, get the message.
 
         Dijkstra's algorithm finds the earliest arrival over ways that open and close: the kind that has the message first goes first.
         """
@@ -199,12 +206,13 @@ class _Kinds:
         for host, since_ns in holders.items():
             heappush(heap, (since_ns, self.kind_of[host]))
         passed_on: set[int] = set()
+        getting = sorted({self.kind_of[host] for host in among}) or range(len(self.members))
         while heap:
             since_ns, holder = heappop(heap)
             if holder in passed_on:
                 continue
             passed_on.add(holder)
-            for kind in range(len(self.members)):
+            for kind in getting:
                 at_ns = self._arrives(holder, kind, since_ns, patience_ns)
                 if at_ns is not None and at_ns < arrival.get(kind, at_ns + 1):
                     arrival[kind] = at_ns

@@ -202,6 +202,14 @@ class History(NamedTuple):
         return {broadcast.message: broadcast.to or self.hosts for broadcast in reversed(self.broadcasts)}
 
     @property
+    def limited(self) -> dict[MessageId, frozenset[str]]:
+        """The destinations of the messages that are not for all hosts; of a number that was used twice, those of both messages."""
+        found: dict[MessageId, frozenset[str]] = {}
+        for broadcast in self.broadcasts:
+            found[broadcast.message] = found.get(broadcast.message, frozenset()).union(broadcast.to or self.hosts)
+        return {message: to for message, to in found.items() if len(to) < len(self.hosts)}
+
+    @property
     def broadcast_at(self) -> dict[MessageId, int]:
         """When each message was first broadcast."""
         return {broadcast.message: broadcast.at_ns for broadcast in reversed(self.broadcasts)}

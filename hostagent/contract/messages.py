@@ -46,6 +46,11 @@ class Destination(NamedTuple):
     """The number of a group, or `LISTED`."""
     hosts: tuple[str, ...]
     """The hosts, in the static order; with a group, its members as the origin knows them when it broadcasts."""
+    nth: int = 0
+    """The message is the n-th of its origin to this group; 0 if n is its sequence number, and for hosts that were listed.
+
+    A host that gets only what is for its groups sees gaps in an origin's sequence numbers, and none in these.
+    """
 
     def others(self, host: str) -> tuple[str, ...]:
         """The destinations but this host."""

@@ -144,6 +144,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """Items that a host may still keep when there is nothing left to do."""
     retained_per_source: Items = 0
     """The items to add for each host that has broadcast."""
+    retained_per_group: Items = 0
+    """The items to add for each group, other than everybody, that a host has broadcast to, and for each message to listed hosts."""
 
     @property
     def needs_transits(self) -> bool:

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Message, Payload
+from hostagent.contract.messages import EVERYBODY, Message, Payload, SequenceNumber
 from hostagent.parts.sequences import SequenceSet
 
 
@@ -14,6 +14,8 @@ class Copy(Message, frozen=True):
     """A broadcast message on its way to one host."""
 
     payload: Payload
+    nth: SequenceNumber = 0
+    """As in `Destination`."""
 
 
 class StoredSets(Part):
@@ -65,8 +67,16 @@ class StoredSets(Part):
                 self.env.store(f"{host}/{one}", None)
 
 
+ITEMS_PER_GROUP: Final = 2
+"""What `DeliverOnce` keeps for each origin and group: a set. For each message to listed hosts, if there are gaps: a range."""
+
+
 class DeliverOnce(Part):
-    """Delivers each message once, and remembers what was delivered on stable storage."""
+    """Delivers each message once, and remembers what was delivered on stable storage.
+
+    For each origin and group there is one set of numbers: those that `Destination.nth` says, so that they have no gaps at a member. Of
+    messages to hosts that were listed, which have no such numbers, the sequence numbers are kept, each gap with them.
+    """
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
@@ -77,10 +87,19 @@ class DeliverOnce(Part):
         return self._delivered.hosts()
 
     def delivered(self, origin: str) -> SequenceSet:
-        """The numbers of the messages of a host that were delivered here. The caller must not change the set."""
+        """The numbers of the messages of a host to everybody that were delivered here. The caller must not change the set."""
         return self._delivered.of(origin)
 
-    def deliver(self, origin: str, sequence: int, payload: bytes) -> None:
-        """Hand the message to the application, unless the application already has it."""
-        if self._delivered.add_number(origin, sequence):
+    def is_delivered(self, origin: str, sequence: int, group: int = EVERYBODY, nth: int = 0) -> bool:
+        """Whether a message, which was the n-th to its group, was delivered here."""
+        return (nth or sequence) in self._delivered.of(_series(origin, group))
+
+    def deliver(self, origin: str, sequence: int, payload: bytes, group: int = EVERYBODY, nth: int = 0) -> None:
+        """Hand a message, which was the n-th to its group, to the application, unless the application already has it."""
+        if self._delivered.add_number(_series(origin, group), nth or sequence):
             self.env.deliver(origin, sequence, payload)
+
+
+def _series(origin: str, group: int) -> str:
+    """The name under which the numbers of an origin's messages to a group are kept. Names of hosts have no colon."""
+    return origin if group == EVERYBODY else f"{origin}:{group}"

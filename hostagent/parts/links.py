@@ -55,6 +55,8 @@ class Letter(Message, frozen=True):
     number: SequenceNumber
     floor: SequenceNumber
     payload: Payload
+    nth: SequenceNumber = 0
+    """As in `Destination`."""
     listed: HostSetOrNone = b""
     """The hosts that the message is for, if it is for no group."""
 
@@ -107,8 +109,8 @@ class Links(Part):
         """After a restart, go on sending the letters that not all receivers have acknowledged."""
         self._sent = stored.get("sent", 0)
         kept = {int(key.removeprefix("letter/")): value for key, value in stored.items() if key.startswith("letter/")}
-        for number, (origin, sequence, payload, group, hosts) in sorted(kept.items()):
-            to = Destination(group, hosts_in(hosts, self.env.hosts))
+        for number, (origin, sequence, payload, group, hosts, nth) in sorted(kept.items()):
+            to = Destination(group, hosts_in(hosts, self.env.hosts), nth)
             self._keep(self._letter((origin, sequence), payload, to, number, min(kept)), to.others(self.env.host))
         for peer, link in self._links.items():
             if link.unacknowledged:
@@ -124,7 +126,8 @@ class Links(Part):
         self._sent += 1
         letter = self._letter((origin, sequence), payload, to, self._sent, next(iter(self._letters), self._sent))
         self.env.store("sent", self._sent)
-        self.env.store(f"letter/{letter.number}", (origin, sequence, payload, to.group, host_set(to.hosts, self.env.hosts)))
+        hosts = host_set(to.hosts, self.env.hosts)
+        self.env.store(f"letter/{letter.number}", (origin, sequence, payload, to.group, hosts, to.nth))
         self._keep(letter, receivers)
         if purpose is Purpose.DATA:
             self.env.multicast_to(to, letter, purpose)
@@ -141,13 +144,13 @@ class Links(Part):
     def destination(self, letter: Letter) -> Destination:
         """Whom the message of a letter is for."""
         if letter.group == LISTED:
-            return Destination(LISTED, hosts_in(letter.listed, self.env.hosts))
+            return Destination(LISTED, hosts_in(letter.listed, self.env.hosts), letter.nth)
         # No host of this run sends to a group that does not exist, but a forged datagram may name one.
-        return Destination(letter.group, self.env.groups.get(letter.group, ()))
+        return Destination(letter.group, self.env.groups.get(letter.group, ()), letter.nth)
 
     def _letter(self, message: tuple[str, int], payload: bytes, to: Destination, number: int, floor: int) -> Letter:
         listed = host_set(to.hosts, self.env.hosts) if to.group == LISTED else b""
-        return Letter(to.group, *message, number, floor, payload, listed)
+        return Letter(to.group, *message, number, floor, payload, to.nth, listed)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """Acknowledge every letter, and hand it on the first time."""

@@ -21,7 +21,7 @@ from hostagent.contract.core import Core, Milliseconds, Parameters
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
-from hostagent.parts.delivery import Copy, DeliverOnce
+from hostagent.parts.delivery import ITEMS_PER_GROUP, Copy, DeliverOnce
 
 
 class Ack(Message, frozen=True):
@@ -67,20 +67,21 @@ class Basic(Core):
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY),
             *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
         )
-        return Promise(guarantees=guarantees, patience_ms=20 * 1.1 * parameters.longest_retry_ms, retained=hosts)
+        patience_ms = 20 * 1.1 * parameters.longest_retry_ms
+        return Promise(guarantees=guarantees, patience_ms=patience_ms, retained=hosts, retained_per_group=ITEMS_PER_GROUP)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore every message that was not acknowledged by all, and go on sending it."""
-        for key, (group, hosts, payload) in stored.items():
+        for key, (group, hosts, nth, payload) in stored.items():
             sequence = int(key.removeprefix("message/"))
-            self._keep(sequence, Destination(group, hosts), payload)
+            self._keep(sequence, Destination(group, hosts, nth), payload)
             self._repeat(sequence)
             self._wait(sequence)
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, then start sending to the other destinations."""
         if self.env.host in to.hosts:
-            self.delivery.deliver(self.env.host, sequence, payload)
+            self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         self.env.store(f"message/{sequence}", (*to, payload))
         self._keep(sequence, to, payload)
         self.env.multicast_to(to, self.copies[sequence], Purpose.DATA)
@@ -90,8 +91,8 @@ class Basic(Core):
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """A copy is delivered if new and acknowledged always; an acknowledgement ends the repetition."""
         match message:
-            case Copy(origin=origin, sequence=sequence, payload=payload):
-                self.delivery.deliver(origin, sequence, payload)
+            case Copy(group, origin, sequence, payload, nth):
+                self.delivery.deliver(origin, sequence, payload, group, nth)
                 self.env.send(sender, Ack(0, origin, sequence), Purpose.CONTROL)
             case Ack(origin=self.env.host, sequence=sequence):
                 self._acknowledged(sender, sequence)
@@ -108,7 +109,7 @@ class Basic(Core):
         self._wait(sequence)
 
     def _keep(self, sequence: int, to: Destination, payload: bytes) -> None:
-        self.copies[sequence] = Copy(to.group, self.env.host, sequence, payload)
+        self.copies[sequence] = Copy(to.group, self.env.host, sequence, payload, to.nth)
         self.unacknowledged[sequence] = {host: None for host in to.hosts if host != self.env.host}
         self.wait_ms[sequence] = self.parameters.retry_ms
 

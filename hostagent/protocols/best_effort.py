@@ -19,7 +19,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
-from hostagent.parts.delivery import Copy, DeliverOnce
+from hostagent.parts.delivery import ITEMS_PER_GROUP, Copy, DeliverOnce
 from hostagent.parts.links import Letter, LinkParameters, Links
 
 
@@ -55,24 +55,32 @@ class BestEffort(Core):
         if parameters.links == "none":
             return Promise(guarantees=safe, patience_ms=0.0, retained=2 * hosts)
         guarantees = (*safe, Guarantee.VALIDITY, Guarantee.BOUNDED_MEMORY)
-        return Promise(guarantees=guarantees, patience_ms=parameters.patience_ms(), retained=3 * hosts)
+        return Promise(
+            guarantees=guarantees,
+            patience_ms=parameters.patience_ms(),
+            retained=3 * hosts,
+            retained_per_group=ITEMS_PER_GROUP,
+        )
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, then send to the other destinations."""
         if self.env.host in to.hosts:
-            self.delivery.deliver(self.env.host, sequence, payload)
+            self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         if self.parameters.links == "none":
-            self.env.multicast_to(to, Copy(to.group, self.env.host, sequence, payload), Purpose.DATA)
+            self.env.multicast_to(to, Copy(to.group, self.env.host, sequence, payload, to.nth), Purpose.DATA)
         else:
             self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """A bare copy is delivered if it is new; all other messages go to the links."""
         if isinstance(message, Copy):
-            self.delivery.deliver(message.origin, message.sequence, message.payload)
+            self._deliver(message)
         else:
             super().on_message(sender, message, expensive)
 
     def on_letter(self, sender: str, letter: Letter) -> None:  # noqa: ARG002 - nobody but its origin sends a message
         """Deliver the message."""
-        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+        self._deliver(letter)
+
+    def _deliver(self, message: Copy | Letter) -> None:
+        self.delivery.deliver(message.origin, message.sequence, message.payload, message.group, message.nth)

@@ -19,7 +19,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination
 from hostagent.contract.promises import Carrier, Guarantee, Promise
-from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.delivery import ITEMS_PER_GROUP, DeliverOnce
 from hostagent.parts.links import Letter, LinkParameters, Links
 
 
@@ -51,8 +51,13 @@ class EagerReliable(Core):
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY, Guarantee.AGREEMENT),
             *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
         )
-        patience_ms, retained = parameters.patience_ms(), 3 * hosts
-        return Promise(guarantees=guarantees, carrier=Carrier.ANYONE, patience_ms=patience_ms, retained=retained)
+        return Promise(
+            guarantees=guarantees,
+            carrier=Carrier.ANYONE,
+            patience_ms=parameters.patience_ms(),
+            retained=3 * hosts,
+            retained_per_group=ITEMS_PER_GROUP,
+        )
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, and send to the other destinations."""
@@ -66,6 +71,6 @@ class EagerReliable(Core):
         self._take(letter.origin, letter.sequence, letter.payload, self.links.destination(letter))
 
     def _take(self, origin: str, sequence: int, payload: bytes, to: Destination) -> None:
-        if sequence not in self.delivery.delivered(origin):
-            self.delivery.deliver(origin, sequence, payload)
+        if not self.delivery.is_delivered(origin, sequence, to.group, to.nth):
+            self.delivery.deliver(origin, sequence, payload, to.group, to.nth)
             self.links.send(origin, sequence, payload, to=to)

@@ -30,7 +30,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Promise
-from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.delivery import ITEMS_PER_GROUP, DeliverOnce
 from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
 from hostagent.parts.links import Letter, Links
 
@@ -71,6 +71,7 @@ class LazyReliable(Core):
             patience_ms=parameters.patience_ms() + parameters.detection_ms,
             background_per_second=parameters.heartbeats_per_second(hosts),
             retained=5 * hosts,
+            retained_per_group=ITEMS_PER_GROUP,
         )
 
     @classmethod
@@ -80,15 +81,15 @@ class LazyReliable(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the messages that may have to be relayed; the detector will say whether they must be."""
-        for key, (group, origin, sequence, payload, listed) in stored.items():
+        for key, (group, origin, sequence, payload, nth, listed) in stored.items():
             _, sender, number = key.split("/")
-            letter = Letter(group, origin, sequence, int(number), 0, payload, listed)
+            letter = Letter(group, origin, sequence, int(number), 0, payload, nth, listed)
             self.kept.setdefault(sender, {})[letter.number] = letter
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, and send to the other destinations."""
         if self.env.host in to.hosts:
-            self.delivery.deliver(self.env.host, sequence, payload)
+            self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
@@ -100,14 +101,14 @@ class LazyReliable(Core):
 
     def on_letter(self, sender: str, letter: Letter) -> None:
         """Deliver a new message; keep it if its sender is trusted, or else pass it on."""
-        if letter.sequence in self.delivery.delivered(letter.origin):
+        if self.delivery.is_delivered(letter.origin, letter.sequence, letter.group, letter.nth):
             return
-        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload, letter.group, letter.nth)
         if sender in self.detector.suspected:
             self._relay(letter)
         else:
             self.kept.setdefault(sender, {})[letter.number] = letter
-            fields = letter.group, letter.origin, letter.sequence, letter.payload, letter.listed
+            fields = letter.group, letter.origin, letter.sequence, letter.payload, letter.nth, letter.listed
             self.env.store(f"kept/{sender}/{letter.number}", fields)
 
     def on_suspect(self, host: str) -> None:

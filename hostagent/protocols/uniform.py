@@ -35,7 +35,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Message, host_set, hosts_in
 from hostagent.contract.promises import Carrier, Guarantee, Promise
-from hostagent.parts.delivery import DeliverOnce
+from hostagent.parts.delivery import ITEMS_PER_GROUP, DeliverOnce
 from hostagent.parts.detector import Detector, DetectorParameters, Heartbeat
 from hostagent.parts.links import Letter, Links
 
@@ -92,6 +92,7 @@ class Uniform(Core):
             patience_ms=parameters.patience_ms(hops=2) + parameters.detection_ms,
             background_per_second=parameters.heartbeats_per_second(hosts),
             retained=5 * hosts,
+            retained_per_group=ITEMS_PER_GROUP,
         )
 
     @classmethod
@@ -104,8 +105,9 @@ class Uniform(Core):
         for key, value in stored.items():
             match key.split("/"):
                 case ["pending", origin, sequence]:
-                    payload, group, hosts = value
-                    self.pending[origin, int(sequence)] = Pending(payload, Destination(group, hosts_in(hosts, self.env.hosts)))
+                    payload, group, hosts, nth = value
+                    to = Destination(group, hosts_in(hosts, self.env.hosts), nth)
+                    self.pending[origin, int(sequence)] = Pending(payload, to)
                 case ["ack", origin, sequence, host]:
                     self.acks.setdefault((origin, int(sequence)), {})[host] = None
 
@@ -123,7 +125,7 @@ class Uniform(Core):
 
     def on_letter(self, sender: str, letter: Letter) -> None:
         """Note that the sender has the message, and that this host has it too."""
-        if letter.sequence not in self.delivery.delivered(letter.origin):
+        if not self.delivery.is_delivered(letter.origin, letter.sequence, letter.group, letter.nth):
             self._acknowledge(sender, (letter.origin, letter.sequence), letter.payload, self.links.destination(letter))
 
     def on_suspect(self, host: str) -> None:  # noqa: ARG002 - whoever it is, it is not waited for any more
@@ -139,7 +141,7 @@ class Uniform(Core):
         origin, sequence = message
         if message not in self.pending:
             self.pending[message] = Pending(payload, to)
-            self.env.store(f"pending/{origin}/{sequence}", (payload, to.group, host_set(to.hosts, self.env.hosts)))
+            self.env.store(f"pending/{origin}/{sequence}", (payload, to.group, host_set(to.hosts, self.env.hosts), to.nth))
             self.links.send(origin, sequence, payload, to=to)
             self._note(self.env.host, message)
         self._note(host, message)
@@ -153,10 +155,12 @@ class Uniform(Core):
 
     def _deliver_if_all_have_it(self, message: MessageId) -> None:
         """Deliver a message if the paper's canDeliver is true."""
-        if not self._can_deliver(self.acks[message], self.pending[message].to.hosts):
+        pending = self.pending[message]
+        if not self._can_deliver(self.acks[message], pending.to.hosts):
             return
         origin, sequence = message
-        self.delivery.deliver(origin, sequence, self.pending.pop(message).payload)
+        del self.pending[message]
+        self.delivery.deliver(origin, sequence, pending.payload, pending.to.group, pending.to.nth)
         self.env.store(f"pending/{origin}/{sequence}", None)
         for host in self.acks.pop(message):
             self.env.store(f"ack/{origin}/{sequence}/{host}", None)

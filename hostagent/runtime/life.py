@@ -25,6 +25,8 @@ from hostagent.runtime.control import AtDoor, CrashWhen
 Fault = TypeVar("Fault")
 LAST_BROADCAST: Final = "host/last broadcast"
 """A key outside the spaces of all parts: the number of the last message broadcast here."""
+SENT_TO: Final = "host/sent to "
+"""The start of a key for each group other than everybody: how many messages were broadcast here to the group."""
 
 
 class Life:
@@ -67,6 +69,9 @@ class Life:
     def start(self, stored: Mapping[str, bytes]) -> None:
         """Start the core with what the storage kept."""
         self._last_broadcast = decode_value(stored[LAST_BROADCAST]) if LAST_BROADCAST in stored else 0
+        self._sent_to = {
+            int(key.removeprefix(SENT_TO)): decode_value(value) for key, value in stored.items() if key.startswith(SENT_TO)
+        }
         self._env.log("start", details={"incarnation": self.incarnation})
         kept: dict[str, dict[str, Any]] = {}
         for key, value in stored.items():
@@ -83,17 +88,23 @@ class Life:
         """
         sequence = self._last_broadcast = self._last_broadcast + 1
         self.effects.stored[LAST_BROADCAST] = encode_value(sequence)
-        destination = self._destination(to)
-        is_for_all = destination == (EVERYBODY, self._env.hosts)
+        destination = self._destination(to, sequence)
+        is_for_all = destination[:2] == (EVERYBODY, self._env.hosts)
         details = None if is_for_all else {"group": destination.group, "to": destination.hosts}
         self._env.log("broadcast", self._env.host, sequence, details)
         self.core.on_multicast(destination, sequence, payload)
         self._notice()
 
-    def _destination(self, to: int | tuple[str, ...]) -> Destination:
-        if isinstance(to, int):
-            return Destination(to, self._env.groups[to])
-        return Destination(LISTED, tuple(host for host in self._env.hosts if host in to))
+    def _destination(self, to: int | tuple[str, ...], sequence: int) -> Destination:
+        """Whom a message is for, and which of the messages to its group it is."""
+        group = to if isinstance(to, int) else LISTED
+        if group != EVERYBODY:
+            self._sent_to[group] = self._sent_to.get(group, 0) + 1
+            self.effects.stored[f"{SENT_TO}{group}"] = encode_value(self._sent_to[group])
+        if isinstance(to, tuple):
+            return Destination(LISTED, tuple(host for host in self._env.hosts if host in to))
+        nth = self._sent_to[group] if group != EVERYBODY else sequence - sum(self._sent_to.values())
+        return Destination(group, self._env.groups[group], 0 if nth == sequence else nth)
 
     def define(self, group: int, members: Collection[str]) -> None:
         """There is a new group."""

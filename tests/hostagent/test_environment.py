@@ -36,7 +36,7 @@ class Twice(Unpromising):
         self.env.deliver(sender, letter.sequence, letter.payload)
 
 
-TO_BOTH = (EVERYBODY, b"\3")
+TO_BOTH = (EVERYBODY, b"\3", 0)
 
 
 def test_two_parts_of_one_kind_have_keys_and_timers_of_their_own():

@@ -233,3 +233,16 @@ def test_on_multicast_basic_sends_one_datagram_and_repeats_to_those_who_lack_it(
     world.settle()
     assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)], [("h1", 1)], [("h1", 1)], []]
     assert not world.timers()
+
+
+@pytest.mark.parametrize("core", [Basic, BestEffort, EagerReliable, LazyReliable, Uniform])
+def test_what_is_delivered_is_remembered_without_gaps_also_for_a_host_that_gets_a_part_of_it(core):
+    world = World(core, 3, groups={ALPHA: ("h1", "h2"), 2: ("h1", "h3")})
+    for _ in range(2):
+        for to in (ALPHA, 2, EVERYBODY, 2):
+            world.broadcast("h1", to=to)
+            world.settle()
+        world.restart("h1")
+    assert world["h2"].kept("core.delivery.delivered") == {"h1:1": 2, "h1": 2}
+    assert world["h3"].kept("core.delivery.delivered") == {"h1:2": 4, "h1": 2}
+    assert world.delivered("h2") == [("h1", sequence) for sequence in (1, 3, 5, 7)]

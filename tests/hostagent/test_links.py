@@ -72,7 +72,7 @@ def test_a_letter_to_one_host_goes_there_only(world):
 def test_a_message_is_stored_once_however_many_it_is_for(world):
     post(world, "h1")
     assert {key: value for key, value in world["h1"].kept("core.links").items() if key != "sent"} == {
-        "letter/1": ["h1", 1, b"", EVERYBODY, b"\x07"]
+        "letter/1": ["h1", 1, b"", EVERYBODY, b"\x07", 0]
     }
 
 

@@ -273,7 +273,7 @@ def test_numbers_may_be_written_as_short_as_they_are():
         pytest.param(pack(GOOD, changed(4, 1 << 32)), "malformed", id="a sequence number too large"),
         pytest.param(pack(GOOD, changed(4, "6")), "malformed", id="text for a number"),
         pytest.param(pack(GOOD, changed(5, [])), "malformed", id="a field missing"),
-        pytest.param(pack(GOOD, changed(5, [b"hi", 1])), "malformed", id="a field too many"),
+        pytest.param(pack(GOOD, changed(5, [b"hi", 1, 1])), "malformed", id="a field too many"),
         pytest.param(pack(GOOD, changed(5, b"hi")), "malformed", id="no list of fields"),
         pytest.param(pack(GOOD, GOOD[:5]), "malformed", id="no fields"),
         pytest.param(pack(GOOD, [*GOOD, 1]), "malformed", id="more than there should be"),

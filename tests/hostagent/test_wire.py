@@ -142,7 +142,7 @@ def test_every_reason_has_been_reached():
         pytest.param(b"", id="nothing"),
         pytest.param(b"\xc1", id="a byte that MessagePack never uses"),
         pytest.param(msgspec.msgpack.encode([]), id="a field missing"),
-        pytest.param(msgspec.msgpack.encode([b"hello", 1]), id="a field too many"),
+        pytest.param(msgspec.msgpack.encode([b"hello", 1, 1]), id="a field too many"),
         pytest.param(msgspec.msgpack.encode([b"hello"]) + b"\x00", id="a byte behind the end"),
         pytest.param(msgspec.msgpack.encode([b"hello"])[:-1], id="cut off"),
         pytest.param(msgspec.msgpack.encode([5]), id="a number for bytes"),
@@ -170,16 +170,16 @@ def test_a_kind_without_fields_of_its_own_has_an_empty_body():
 
 def test_fields_at_the_end_that_have_their_default_are_left_out():
     links = codec(EagerReliable)
-    plain, listed = Letter(0, "h1", 1, 7, 7, b"x"), Letter(LISTED, "h1", 1, 7, 7, b"x", b"\3")
+    plain, listed = Letter(0, "h1", 1, 7, 7, b"x"), Letter(LISTED, "h1", 1, 7, 7, b"x", 0, b"\3")
     bodies = [links.part(letter, Purpose.DATA).body for letter in (plain, listed)]
-    assert bodies == [msgspec.msgpack.encode(fields) for fields in ([7, 7, b"x"], [7, 7, b"x", b"\3"])]
+    assert bodies == [msgspec.msgpack.encode(fields) for fields in ([7, 7, b"x"], [7, 7, b"x", 0, b"\3"])]
     for letter in (plain, listed):
         assert links.decode(links.encode(2, 1, letter, Purpose.DATA, 0)).messages == (letter,)
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [([7, 7], "malformed"), ([7, 7, b"x", b"\3", 1], "malformed"), ([7, 7, b"x", b"\x08"], "unknown_host")],
+    [([7, 7], "malformed"), ([7, 7, b"x", 0, b"\3", 1], "malformed"), ([7, 7, b"x", 0, b"\x08"], "unknown_host")],
     ids=["too few", "too many", "a host too many"],
 )
 def test_a_body_with_fields_that_may_be_left_out_is_refused_if_others_are(fields, reason):

@@ -6,7 +6,7 @@ from hostagent.protocols.eager_reliable import EagerReliable
 from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
-from tests.mutants import cluster_tree, linked, parts, watchful
+from tests.mutants import cluster_tree, grouped, linked, parts, watchful
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
@@ -157,4 +157,18 @@ CLUSTER_TREE = (
     *(Mutant(core, wrong, parameters=LITERAL) for core, wrong in TREE.items()),
 )
 
-MUTANTS = (*BASIC, *BEST_EFFORT, *EAGER, *LAZY, *UNIFORM, *CLUSTER_TREE)
+GROUPED = (
+    Mutant(grouped.SendsToNonMembers, "A message to a group is sent to everybody."),
+    Mutant(grouped.DeliversItsOwnAsANonMember, "A source delivers its own messages to groups that it is not in."),
+    Mutant(grouped.ForgetsAMember, "The last member of a group is sent nothing that is for the group."),
+    Mutant(
+        with_part(BestEffort, "links", grouped.ForgetsGroupsAtRestart), "After a restart, letters to a group go to everybody."
+    ),
+    Mutant(grouped.RelaysToEverybody, "A message to a group is passed on to everybody."),
+    Mutant(grouped.RelaysToAnotherGroup, "A message to a group is passed on to another group."),
+    Mutant(grouped.RelaysOutsideTheGroup, "What came from a host that is suspected is passed on to everybody."),
+    Mutant(grouped.WaitsForEverybody, "A message to a group is delivered when every host of the run has passed it on."),
+    Mutant(grouped.WaitsForTheFirstMembers, "Only the first two members of a group are waited for."),
+)
+
+MUTANTS = (*BASIC, *BEST_EFFORT, *EAGER, *LAZY, *UNIFORM, *CLUSTER_TREE, *GROUPED)

@@ -29,7 +29,7 @@ class DeliversWithoutLooking(BestEffort):
 
 class RelaysNothing(EagerReliable):
     def on_letter(self, sender, letter):
-        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload, letter.group, letter.nth)
 
 
 class RelaysTheFirstMessageOnly(EagerReliable):
@@ -37,15 +37,15 @@ class RelaysTheFirstMessageOnly(EagerReliable):
         if letter.sequence == 1:
             super().on_letter(sender, letter)
         else:
-            self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+            self.delivery.deliver(letter.origin, letter.sequence, letter.payload, letter.group, letter.nth)
 
 
 class RelaysToTheOrigin(EagerReliable):
     def _take(self, origin, sequence, payload, to):
         if origin == self.env.host:
             super()._take(origin, sequence, payload, to)
-        elif sequence not in self.delivery.delivered(origin):
-            self.delivery.deliver(origin, sequence, payload)
+        elif not self.delivery.is_delivered(origin, sequence, to.group, to.nth):
+            self.delivery.deliver(origin, sequence, payload, to.group, to.nth)
             self.links.send(origin, sequence, payload, to=Destination(LISTED, (origin,)))
 
 
@@ -53,8 +53,8 @@ class RelaysToTheNextHost(EagerReliable):
     def _take(self, origin, sequence, payload, to):
         if origin == self.env.host:
             super()._take(origin, sequence, payload, to)
-        elif sequence not in self.delivery.delivered(origin):
-            self.delivery.deliver(origin, sequence, payload)
+        elif not self.delivery.is_delivered(origin, sequence, to.group, to.nth):
+            self.delivery.deliver(origin, sequence, payload, to.group, to.nth)
             self.links.send(origin, sequence, payload, to=Destination(LISTED, self.env.peers[:1]))
 
 
@@ -66,7 +66,7 @@ class RelaysWithoutDelivering(EagerReliable):
 
 class DeliversEveryCopy(EagerReliable):
     def _take(self, origin, sequence, payload, to):
-        if sequence in self.delivery.delivered(origin):
+        if self.delivery.is_delivered(origin, sequence, to.group, to.nth):
             self.env.deliver(origin, sequence, payload)
         super()._take(origin, sequence, payload, to)
 

@@ -87,11 +87,12 @@ class AfterOneAcknowledgement(Uniform):
 
 class AsBestEffort(Uniform):
     def on_multicast(self, to, sequence, payload):
-        self.delivery.deliver(self.env.host, sequence, payload)
+        if self.env.host in to.hosts:
+            self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         self.links.send(self.env.host, sequence, payload, to=to)
 
     def on_letter(self, sender, letter):
-        self.delivery.deliver(letter.origin, letter.sequence, letter.payload)
+        self.delivery.deliver(letter.origin, letter.sequence, letter.payload, letter.group, letter.nth)
 
 
 class IgnoresSuspicion(Uniform):
@@ -101,7 +102,8 @@ class IgnoresSuspicion(Uniform):
 
 class OriginDeliversAtOnce(Uniform):
     def on_multicast(self, to, sequence, payload):
-        self.delivery.deliver(self.env.host, sequence, payload)
+        if self.env.host in to.hosts:
+            self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         super().on_multicast(to, sequence, payload)
 
 
@@ -141,7 +143,7 @@ class PassesNothingOn(Uniform):
             super()._acknowledge(host, message, payload, to)
             return
         self.pending[message] = Pending(payload, to)
-        self.env.store(f"pending/{origin}/{sequence}", (payload, to.group, host_set(to.hosts, self.env.hosts)))
+        self.env.store(f"pending/{origin}/{sequence}", (payload, to.group, host_set(to.hosts, self.env.hosts), to.nth))
         self.links.send(origin, sequence, payload, to=Destination(LISTED, (origin,)))
         self._note(self.env.host, message)
         self._note(host, message)

@@ -189,7 +189,8 @@ def test_a_broken_protocol_is_caught_and_its_case_made_small(monkeypatch, mutant
     assert len(small.faults) <= 2 < len(case.faults)
     assert small.messages <= case.messages
     assert len(small.sources) <= len(case.sources)
-    assert shrink(small) == small
+    if broken(run(small).judgement) <= broken(run(case).judgement):
+        assert shrink(small) == small
     assert run(small) == run(small)
 
 
@@ -216,10 +217,26 @@ def test_basic_keeps_its_promises_in_whatever_it_claims_to_survive():
 
 def within(protocol):
     """Cases of a protocol that hold nothing beyond what it claims to survive."""
-    return (case for seed in range(1000) if not (case := draw_case(protocol, seed)[0]).beyond)
+    drawn = (draw_case(protocol, seed)[0] for seed in range(1000))
+    return (case for case in drawn if not case.beyond and not case.groups)
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parent / "cases").glob("*.json")), ids=lambda path: path.stem)
 def test_cases_that_failed_once_hold_now(path):
     """Shrunk by campaigns; the README's track record says what was wrong."""
     assert run(load(path)).judgement.verdict == "holds"
+
+
+def test_messages_of_some_cases_go_to_groups_if_the_protocol_knows_them(drawn):
+    grouped = [case for case, _ in drawn if case.groups]
+    assert len(drawn) / 5 < len(grouped) < len(drawn) / 2
+    assert {len(group.members) for case in grouped for group in case.groups} >= {1, 2, 3, 4, 5}
+    assert not any(draw_case("cluster-tree", seed)[0].groups for seed in range(DRAWN))
+
+
+def test_a_case_with_groups_is_refused_for_a_protocol_that_knows_none(tmp_path, drawn):
+    grouped = next(case for case, _ in drawn if case.groups)
+    path = tmp_path / "case.json"
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(grouped, protocol="cluster-tree", parameters={})))
+    with pytest.raises(ScenarioError, match="protocol cluster-tree knows no groups"):
+        load(path)

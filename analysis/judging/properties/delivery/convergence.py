@@ -1,4 +1,4 @@
-"""Convergence: when the faults have ended, hosts that run and stay connected have delivered the same set of messages.
+"""Convergence: when the faults have ended, hosts that run and stay connected have delivered the same messages of those that are for them.
 
 The message is due when the protocol's patience has passed since the last fault and since its first delivery at one of these hosts; before
 that it is too soon to tell.
@@ -23,10 +23,10 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     final, time = connectivity.intervals[-1], Clock(history)
     faults_ended_ns = max(final.start_ns, connectivity.last_fault_ns or final.start_ns)
     open_question: Finding | None = None
-    delivered = deliverers(history)
+    delivered, destinations = deliverers(history), history.destinations
     paid = sum(_agreeing(has, connectivity) for has in delivered.values())
-    for has in delivered.values():
-        for host, source in _lacking(has, history, connectivity):
+    for message, has in delivered.items():
+        for host, source in _lacking(has, destinations.get(message, history.hosts), connectivity):
             due_ns = max(source.at_ns, faults_ended_ns) + connectivity.patience_ns(promise)
             if due_ns <= history.ended_ns:
                 return _violated(paid + 1, host, source, due_ns, time)
@@ -41,17 +41,13 @@ def _agreeing(has: Deliverers, connectivity: Connectivity) -> int:
     return sum(hosts for hosts in Counter(part_of[host] for host in has if host in part_of).values() if hosts > 1)
 
 
-def _lacking(has: Deliverers, history: History, connectivity: Connectivity) -> list[tuple[str, Delivery]]:
-    """The hosts that lack a message and are connected with a host that has it, each with the delivery at that host."""
-    if len(has) == len(history.hosts):
+def _lacking(has: Deliverers, to: tuple[str, ...], connectivity: Connectivity) -> list[tuple[str, Delivery]]:
+    """The destinations that lack a message and are connected with a host that has it, each with the delivery at that host."""
+    if len(has) == len(to):
         return []
     part_of = connectivity.intervals[-1].part_of
     source_in = {part_of[host]: delivery for host, delivery in reversed(has.items()) if host in part_of}
-    return [
-        (host, source_in[part_of[host]])
-        for host in history.hosts
-        if host in part_of and host not in has and part_of[host] in source_in
-    ]
+    return [(host, source_in[part_of[host]]) for host in to if host in part_of and host not in has and part_of[host] in source_in]
 
 
 def _violated(cases: int, host: str, source: Delivery, due_ns: int, time: Clock) -> Finding:

@@ -19,10 +19,13 @@ class Debt(NamedTuple):
 
 
 def deliverers(history: History) -> dict[MessageId, Deliverers]:
-    """Who delivered each message, without the messages that nobody delivered."""
+    """Who of its destinations delivered each message, without the messages that nobody delivered."""
     found: dict[MessageId, Deliverers] = {}
+    limited = history.limited
     for delivery in history.deliveries:
-        found.setdefault(delivery.message, {}).setdefault(delivery.host, delivery)
+        message = delivery.message
+        if message not in limited or delivery.host in limited[message]:
+            found.setdefault(message, {}).setdefault(delivery.host, delivery)
     return found
 
 
@@ -31,13 +34,13 @@ def settle(
 ) -> Finding:
     """Check that correct hosts delivered what was due. Reports the first missing delivery, or else the first that was not due yet.
 
-    A case is a message at a correct host: `paid` counts those that were delivered.
+    A case is a message at a correct host that it is for: `paid` counts those that were delivered.
     """
     open_question: Finding | None = None
-    time = Clock(history)
+    time, destinations = Clock(history), history.destinations
     for cause, reach in debts:
         has = delivered.get(cause.message, {})
-        for host in history.hosts:
+        for host in destinations.get(cause.message, history.hosts):
             if host in has or host not in connectivity.correct:
                 continue
             if host in reach.by_ns:

@@ -1,4 +1,4 @@
-"""Uniform agreement: what any host delivers, even one that crashes afterwards, every correct host delivers that could have had it.
+"""Uniform agreement: what any host delivers, even one that crashes afterwards, every correct destination delivers that could have.
 
 Second paper, uniform reliable broadcast. A host that delivered a message can pass it on for as long as the host lives. A host that delivers
 and dies before it can pass anything on must have made sure of the others first: if no correct host ever delivers the message, delivery is
@@ -31,13 +31,14 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
 def _debts(
     delivered: dict[MessageId, Deliverers], history: History, promise: Promise, connectivity: Connectivity
 ) -> Iterator[Debt]:
-    patience_ns = connectivity.patience_ns(promise)
-    for has in delivered.values():
-        if len(has) == len(history.hosts):
+    patience_ns, destinations = connectivity.patience_ns(promise), history.destinations
+    for message, has in delivered.items():
+        to = destinations.get(message, history.hosts)
+        if len(has) == len(to):
             continue
         first = next(iter(has.values()))
         since = {host: delivery.at_ns for host, delivery in has.items()}
-        yield Debt(first, connectivity.reach(since, Carrier.ANYONE, patience_ns))
+        yield Debt(first, connectivity.reach(since, Carrier.ANYONE, patience_ns, to))
         if connectivity.correct.isdisjoint(has):
             detects = Guarantee.FAILURE_DETECTION in promise.guarantees
             for delivery in has.values():
