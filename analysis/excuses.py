@@ -12,6 +12,7 @@ A fault touches what it can touch, for as long as it can:
 * A link that begins or ends to duplicate packets loses what waits for it (`testbed.network.shaping`).
 
 * Each group has a tree, and copies of its packets are lost where the way along the tree to their member changes, as packets to a host are.
+* While the tree of a group begins or ends to lead to a host, a copy for that host may be there or not.
 
 Nothing else explains a loss. In particular, a host that crashes or stands still loses nothing on the way to it, and a link that is shaped
 anew counts what it drops. When routes have changed is told by the controller's log.
@@ -26,7 +27,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from runfiles.controller_log import ControllerEvent
-from runfiles.format import FaultRecord
+from runfiles.format import TREE, FaultRecord
 from topologies.network import DEFAULT_QUEUE, Link, Network
 from topologies.paths import group_tree, next_hops
 
@@ -39,7 +40,7 @@ FOR_EVER: Final = 2**63 - 1
 _FRAME_BITS: Final = 1514 * 8
 _ALL_PORTS: Final = 0
 _CHANGING: Final = frozenset(
-    {"link-down", "link-up", "heal", "switch-stop", "switch-start", "controller-stop", "controller-start"}
+    {"link-down", "link-up", "heal", "switch-stop", "switch-start", "controller-stop", "controller-start", TREE}
 )
 
 Goal = str | tuple[int, str]
@@ -84,11 +85,20 @@ def group_routings(
     found = [Routing(-FOR_EVER, groups, story.trees)]
     for fault in faults:
         if fault.fault in _CHANGING:
-            changed = story.follow(fault)
+            before, changed = story.groups, story.follow(fault)
+            since_ns = story.done_ns(fault, changed) if log else fault.applied_ns
+            if fault.fault == TREE:
+                both = _in_both(before, story.groups)
+                start_ns, since_ns = fault.asked_ns - SLACK_NS, fault.applied_ns + SLACK_NS
+                found.append(Routing(max(start_ns, found[-1].since_ns), both, story.trees_to(both)))
             if story.trees is not found[-1].trees:
-                since_ns = story.done_ns(fault, changed) if log else fault.applied_ns
-                found.append(Routing(max(since_ns, found[-1].since_ns), groups, story.trees))
+                found.append(Routing(max(since_ns, found[-1].since_ns), story.groups, story.trees))
     return tuple(found)
+
+
+def _in_both(one: Groups, other: Groups) -> Groups:
+    """The groups with the members that they have in both."""
+    return {group: tuple(host for host in members if host in one.get(group, ())) for group, members in other.items()}
 
 
 def excuses(
@@ -127,7 +137,8 @@ class _Story:
 
     def __init__(self, network: Network, faults: Sequence[FaultRecord], log: Sequence[ControllerEvent], groups: Groups) -> None:
         self._network = network
-        self._groups = groups
+        self.groups = self._wanted_groups = groups
+        """The groups that the trees in force were made for."""
         self._faults = faults
         self._has_log = bool(log)
         self._told = _moments(log)
@@ -136,11 +147,11 @@ class _Story:
         self._controlled = True
         self._routed = self._up()
         """The links that the routes in force were made for."""
-        self._trees_of: dict[frozenset[str], Trees] = {}
+        self._trees_of: dict[tuple[frozenset[str], tuple[tuple[int, tuple[str, ...]], ...]], Trees] = {}
 
     def tell(self, fault: FaultRecord, following_ns: int) -> Iterator[Excuse]:
         """What this fault explains; the next one that changes the network was asked for at `following_ns`."""
-        before, up_before = self.trees, self._up()
+        before, groups_before, up_before = self.trees, self.groups, self._up()
         changed = self.follow(fault)
         since_ns, until_ns = fault.asked_ns - SLACK_NS, self.done_ns(fault, changed) + SLACK_NS
         failed = [link for link in changed if link.name in up_before]
@@ -149,11 +160,21 @@ class _Story:
             waiting_ns = max(map(self.longest_wait_ns, failed))
             yield Excuse(since_ns - waiting_ns, until_ns, places=_over(before, failed), over=over)
         yield Excuse(since_ns, until_ns, places=_touched(before, self.trees))
+        yield Excuse(since_ns, until_ns, places=self._leading_to_others(groups_before))
         yield Excuse(since_ns, until_ns, nodes=self._without_flows(fault))
         if fault.fault == "switch-stop":
             waiting_ns = max(map(self.longest_wait_ns, self._network.neighbours[fault.target].values()))
             yield Excuse(since_ns - waiting_ns, until_ns, nodes=frozenset((fault.target,)))
         yield Excuse(fault.asked_ns, following_ns, certain=True, nodes=frozenset(self._stopped), places=self._leading_nowhere())
+
+    def _leading_to_others(self, before: Groups) -> frozenset[tuple[str, Goal]]:
+        """Every place on the way to hosts that the trees did not lead to before, or do not lead to now."""
+        goals = {
+            (group, self._network.access_switch(host))
+            for group, members in self.groups.items()
+            for host in set(members) ^ set(before.get(group, ()))
+        }
+        return frozenset((switch, goal) for switch in self._network.switches for goal in goals)
 
     def _without_flows(self, fault: FaultRecord) -> frozenset[str]:
         """The switches that have no flows, or false ones, until a fault is over.
@@ -186,15 +207,21 @@ class _Story:
     @property
     def trees(self) -> Trees:
         """The routes in force."""
-        if self._routed not in self._trees_of:
-            self._trees_of[self._routed] = _trees(self._network, self._routed, self._groups)
-        return self._trees_of[self._routed]
+        return self.trees_to(self.groups)
+
+    def trees_to(self, groups: Groups) -> Trees:
+        """The routes over the links in use, with trees to these groups."""
+        key = self._routed, tuple(groups.items())
+        if key not in self._trees_of:
+            self._trees_of[key] = _trees(self._network, self._routed, groups)
+        return self._trees_of[key]
 
     def follow(self, fault: FaultRecord) -> list[Link]:
         """Let a fault change the network, and the controller the routes; the links that went up or down."""
         up_before = self._up()
         self._apply(fault)
-        self._routed = self._up() if self._controlled else self._routed
+        if self._controlled:
+            self._routed, self.groups = self._up(), self._wanted_groups
         return [link for link in self._network.links if link.name in up_before ^ self._up()]
 
     def _up(self) -> frozenset[str]:
@@ -216,6 +243,8 @@ class _Story:
                 self._stopped.add(fault.target)
             case "switch-start":
                 self._stopped.discard(fault.target)
+            case "tree":
+                self._wanted_groups = {**self._wanted_groups, fault.details["group"]: tuple(fault.details["members"])}
             case "controller-stop" | "controller-start":
                 self._controlled = fault.fault == "controller-start"
 
@@ -292,9 +321,10 @@ def _over(trees: Trees, links: Iterable[Link]) -> frozenset[tuple[str, Goal]]:
 def _touched(before: Trees, after: Trees) -> frozenset[tuple[str, Goal]]:
     """Where the next hop changes, and the next hops."""
     touched = set()
-    for goal, tree in after.items() if before is not after else ():
-        for switch in tree.keys() | before[goal].keys():
-            hops = before[goal].get(switch), tree.get(switch)
+    for goal in before.keys() & after.keys() if before is not after else ():
+        old, new = before[goal], after[goal]
+        for switch in old.keys() | new.keys():
+            hops = old.get(switch), new.get(switch)
             if hops[0] != hops[1]:
                 touched |= {(node, goal) for node in (switch, *hops) if node is not None}
     return frozenset(touched)

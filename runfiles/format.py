@@ -115,11 +115,15 @@ LATE: Final = "late"
 """The `fault` of a record that a host is not there at the start; an `arrive` follows when it comes."""
 
 
+TREE: Final = "tree"
+"""The `fault` of a record that the tree of a group, the target, leads to other `members` since a host has joined or left the `group`."""
+
+
 class FaultRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One injected fault: its target, when it was requested, and when it was in force.
 
-    `fault` is a name of a fault in `scenarios.faults` or `LATE`, `target` the link, switch or host; `details` has the other fields of the
-    fault. `observed` is what the machine showed afterwards, for faults that can be observed.
+    `fault` is a name of a fault in `scenarios.faults`, `LATE` or `TREE`, `target` the link, switch or host; `details` has the other fields
+    of the fault. `observed` is what the machine showed afterwards, for faults that can be observed.
     """
 
     fault: str

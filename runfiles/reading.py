@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from runfiles.errors import ResultsError
-from runfiles.format import Counters, CountersFile, FaultRecord, GroupRecord, GroupsFile, RunRecord
+from runfiles.format import TREE, Counters, CountersFile, FaultRecord, GroupRecord, GroupsFile, RunRecord
 from runfiles.versions import decode_file, format_of, refuse_newer
 from topologies.files import load as load_network
-from topologies.network import Network, NetworkError
+from topologies.network import MOST_GROUPS, Network, NetworkError
 
 T = TypeVar("T")
 
@@ -101,6 +101,17 @@ def _refuse_strange_members(run: RunInput) -> None:
                 raise ResultsError(
                     f"{run.directory / 'scenario.json'}: group {group.name!r} names {member!r}, which is not a host of the network"
                 )
+    for fault in run.faults:
+        if fault.fault == TREE and not _is_tree(fault.details, run.network):
+            raise ResultsError(
+                f"{run.directory / 'faults.jsonl'}: {fault.target} has a tree to members that are not hosts of the network"
+            )
+
+
+def _is_tree(details: Mapping[str, Any], network: Network) -> bool:
+    group, members = details.get("group"), details.get("members")
+    is_group = isinstance(group, int) and 0 <= group <= MOST_GROUPS
+    return is_group and isinstance(members, list) and all(isinstance(host, str) and network.is_host(host) for host in members)
 
 
 def _network(path: Path) -> Network:

@@ -7,12 +7,13 @@ from typing import Any
 
 from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.control import AtDoor, CrashWhen
-from runfiles.format import LATE, FaultRecord
+from runfiles.format import LATE, TREE, FaultRecord
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Waiting, healed, is_own_crash, late_hosts, link_named, name_of, refuse_unknown, steps
 from scenarios.membership import Trees
 from simulator.host import SimulatedHost
 from simulator.world import REROUTING_NS, World
+from topologies.network import group_name
 
 NS_PER_MS = 1_000_000
 KNOWN: frozenset[type[Fault]] = frozenset(
@@ -55,7 +56,7 @@ class FaultPlayer:
         refuse_unknown(faults, KNOWN, "the simulator")
         self._world = world
         self._groups = groups
-        self._trees = Trees({EVERYBODY: world.network.hosts, **world.groups}, world.set_members)
+        self._trees = Trees({EVERYBODY: world.network.hosts, **world.groups}, self._set_tree)
         world.on_view = self._trees.notice
         self.absent = set(late_hosts(faults))
         """The hosts that have not arrived, or have departed: they do not run, and neither restarts nor healing start them."""
@@ -218,6 +219,16 @@ class FaultPlayer:
             case vocabulary.Depart():
                 self.absent.add(change.host)
                 host.stop()
+
+    def _set_tree(self, group: int, members: tuple[str, ...]) -> None:
+        world = self._world
+        world.set_members(group, members)
+        if world.multicasts:
+            details = {"group": group, "members": members}
+            in_force_ns = world.now_ns + REROUTING_NS
+            self.records.append(
+                FaultRecord(fault=TREE, target=group_name(group), asked_ns=world.now_ns, applied_ns=in_force_ns, details=details)
+            )
 
     def _put_at_door(self, host: str, fault: AtDoor) -> None:
         """Inject the fault into the agent, if the agent runs; the fault ends with the agent."""

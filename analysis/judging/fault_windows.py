@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.judging.network_state import moment
-from runfiles.format import LATE, FaultRecord
+from runfiles.format import LATE, TREE, FaultRecord
 
 _MENDED_BY: Final = {
     "link-down": ("link-up", "heal"),
@@ -17,7 +17,8 @@ _MENDED_BY: Final = {
     "depart": (),
 }
 """What ends each fault that lasts. All other faults are over at once."""
-_MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume", "arrive"})
+_MENDING: Final = frozenset({"link-up", "heal", "switch-start", "controller-start", "restart", "resume", "arrive", TREE})
+"""What ends a fault, or follows from a join or leave that has a record of its own."""
 
 
 class Window(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.control import AtDoor, CrashWhen, GroupRequest, JoinRequest, LeaveRequest
-from runfiles.format import LATE, FaultRecord, encoded
+from runfiles.format import LATE, TREE, FaultRecord, encoded
 from scenarios import faults as vocabulary
 from scenarios.faults import Fault, Waiting, healed, is_own_crash, link_named, name_of, refuse_unknown, steps
 from scenarios.membership import Trees
@@ -25,7 +25,7 @@ from testbed.network.shaping import Drops
 from testbed.running.agents import Agents
 from testbed.running.growing_logs import EventLogs
 from topologies import Link
-from topologies.network import group_address
+from topologies.network import group_address, group_name
 from topologies.properties import told
 
 # The time in which a fault must show: a process that is to be paused, for example, must be scheduled once.
@@ -88,7 +88,7 @@ class Injector:
         self.pulled: set[str] = set()
         """The links that are down, by name."""
         self._due: list[tuple[float, Fault]] = []
-        self._trees = Trees({EVERYBODY: self._network.hosts, **agents.setting.groups}, emulation.set_members)
+        self._trees = Trees({EVERYBODY: self._network.hosts, **agents.setting.groups}, self._set_tree)
         self._logs_of_members = EventLogs(agents)
         self._watch = _Watch(agents, [fault for fault in faults if fault.when is not None and not is_own_crash(fault)])
         self._own = [fault for fault in faults if is_own_crash(fault)]
@@ -146,6 +146,14 @@ class Injector:
         self._trees.add(number, members)
         address = group_address(number) if self._agents.setting.group_addresses else ""
         self._agents.make_group(GroupRequest(number, members, address))
+
+    def _set_tree(self, group: int, members: tuple[str, ...]) -> None:
+        asked_ns = time.time_ns()
+        self._emulation.set_members(group, members)
+        if self._agents.setting.group_addresses:
+            details = {"group": group, "members": members}
+            target = group_name(group)
+            self._append(FaultRecord(fault=TREE, target=target, asked_ns=asked_ns, applied_ns=time.time_ns(), details=details))
 
     def unfired(self) -> list[Fault]:
         """The faults whose trigger has not fired."""

@@ -6,7 +6,7 @@ line:  s1 - s2, one host at each.
 
 import pytest
 
-from analysis.excuses import FOR_EVER, REROUTING_NS, SLACK_NS, Excuse, excuses
+from analysis.excuses import FOR_EVER, REROUTING_NS, SLACK_NS, Excuse, excuses, group_routings
 from runfiles.controller_log import ControllerEvent, read_controller_log
 from runfiles.format import FaultRecord
 from topologies import clusters
@@ -157,3 +157,35 @@ def test_a_log_whose_controller_was_killed_is_read_up_to_there(tmp_path):
         '{"at_ns": 5, "event": "switch_ready", "switch": "s1", "flows": 3}\n{"at_ns": 6, "ev'
     )
     assert read_controller_log(tmp_path) == (ControllerEvent(at_ns=5, event="switch_ready", switch="s1"),)
+
+
+def test_while_a_tree_changes_only_members_before_and_after_are_expected_and_any_copy_is_excused():
+    """h3 joins group 1 at 1 s and is in the tree 20 ms later; h2 leaves it at 5 s."""
+
+    def regrouped(at_ns, *members):
+        details = {"group": 1, "members": list(members)}
+        return FaultRecord(fault="tree", target="group 1", asked_ns=at_ns, applied_ns=at_ns + 20_000_000, details=details)
+
+    network, groups = clusters(3, 1, "ring"), {1: ("h1", "h2")}
+    faults = [regrouped(1_000_000_000, "h1", "h2", "h3"), regrouped(5_000_000_000, "h1", "h3")]
+    routings = group_routings(network, faults, (), groups)
+    assert [(routing.since_ns, routing.members[1]) for routing in routings[1:]] == [
+        (1_000_000_000 - SLACK_NS, ("h1", "h2")),
+        (1_020_000_000 + SLACK_NS, ("h1", "h2", "h3")),
+        (5_000_000_000 - SLACK_NS, ("h1", "h3")),
+    ]
+    found = excuses(network, faults, (), groups)
+    first = [excuse for excuse in found if excuse.start_ns < 2_000_000_000 and ("s2", (1, "s3")) in excuse.places]
+    assert [excuse.start_ns for excuse in first] == [1_000_000_000 - SLACK_NS]
+    assert not any(excuse.certain or excuse.nodes for excuse in found)
+
+
+def test_without_a_controller_a_tree_stays_as_it_is():
+    def fault(name, at_ns, **details):
+        return FaultRecord(fault=name, target="", asked_ns=at_ns, applied_ns=at_ns, details=details)
+
+    network, groups = clusters(3, 1, "ring"), {1: ("h1", "h2")}
+    faults = [fault("controller-stop", 10**9), fault("tree", 2 * 10**9, group=1, members=["h1", "h2", "h3"])]
+    assert {routing.members[1] for routing in group_routings(network, faults, (), groups)} == {("h1", "h2")}
+    again = fault("controller-start", 3 * 10**9)
+    assert group_routings(network, [*faults, again], (), groups)[-1].members[1] == ("h1", "h2", "h3")

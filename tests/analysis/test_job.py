@@ -466,6 +466,16 @@ def test_the_groups_of_a_run_are_read_from_its_scenario(tmp_path):
         load(strange)
 
 
+@pytest.mark.parametrize(
+    "details", [{}, {"group": -1, "members": []}, {"group": 1, "members": ["h5"]}, {"group": 1, "members": [[]]}]
+)
+def test_a_tree_to_what_is_no_host_is_refused(tmp_path, details):
+    maker = Maker(groups=(("h4", "h2"),))
+    maker.faults.append(FaultRecord(fault="tree", target="group 1", asked_ns=START_NS, applied_ns=START_NS, details=details))
+    with pytest.raises(ResultsError, match="group 1 has a tree to members that are not hosts of the network"):
+        load(maker.write(tmp_path / "run"))
+
+
 def test_foreign_datagrams_are_counted_and_change_no_figure(summaries):
     summary = summaries["intruded"]
     assert summary.differences == ()

@@ -72,8 +72,10 @@ def test_hosts_join_leave_arrive_and_depart_on_a_network_that_multicasts(play):
     assert injected(run) == [
         ("late", "h3", ""),
         ("arrive", "h3", "h3 up"),
+        ("tree", "group 1", ""),
         ("join", "h3", "h3 asks to join alpha"),
         ("leave", "h2", "h2 asks to leave alpha"),
+        ("tree", "group 1", ""),
         ("depart", "h2", "h2 down"),
     ]
     history = history_of(run)
