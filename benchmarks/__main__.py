@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("simulator", "control", "pcap", "agent", "bring_up")
+BENCHMARKS = ("checkers", "simulator", "control", "pcap", "agent", "bring_up")
 
 
 def main() -> int:

@@ -98,7 +98,7 @@ def judge_order(order: Order, history: History, promise: Promise, connectivity: 
     found = found or _not_once(order, history, connectivity)
     if found:
         return violated(max(cases, 1), found[0], *found[1])
-    if order.strength is Strength.ROLLBACK and not history.damage:
+    if order.strength is Strength.ROLLBACK and connectivity.crashes and not history.damage:
         _, unsettled = look(Failures(order, history, connectivity, 0))
         if unsettled:
             return unknown(f"{unsettled[0]}: too soon to tell", cases)
