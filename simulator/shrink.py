@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.judging.judge import Judgement
+from scenarios import ScenarioError
 from simulator.cases import Case, run
 
 # Simulations to try before shrinking ends.
@@ -27,10 +28,18 @@ def shrink(case: Case) -> Case:
             tries -= 1
             if tries < 0:
                 return case
-            if broken(run(candidate).judgement) & wanted:
+            if _breaks(candidate, wanted):
                 case, shrinking = candidate, True
                 break
     return case
+
+
+def _breaks(case: Case, promises: frozenset[str]) -> bool:
+    """Whether a case breaks one of the promises. A case that makes no sense, such as a leave without the join before it, does not."""
+    try:
+        return bool(broken(run(case).judgement) & promises)
+    except ScenarioError:
+        return False
 
 
 def _smaller(case: Case) -> Iterator[Case]:

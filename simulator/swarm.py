@@ -1,7 +1,8 @@
 """Random cases, each from one seed. Every kind of trouble is on or off for a whole case, so that rare combinations come up often.
 
 A case has a safety phase with all the faults that were drawn, and then a liveness phase on the healed part of the network, long enough for
-the protocol to do there what it promises. Hosts that die for good and switches that are cut off for good do not belong to the healed part.
+the protocol to do there what it promises. Hosts that die for good and switches that are cut off for good do not belong to the healed part,
+and neither do hosts that depart.
 """
 
 from collections.abc import Callable, Iterator
@@ -179,6 +180,9 @@ _LINK_OPTIONS = {
 TROUBLES = (*KINDS, *FOR_GOOD, *_LINK_OPTIONS)
 """Every kind of trouble that a case can have."""
 
+MEMBERSHIP = ("join", "leave", "arrive", "depart")
+"""More kinds of trouble, for protocols that know membership: hosts that join and leave groups, come late, and leave for good."""
+
 
 def draw_case(
     protocol: str, seed: int, parameters: dict[str, object] | None = None, medium: Medium = "unicast"
@@ -201,7 +205,9 @@ def draw_case(
     dead = _draw_dead(draw) if "crash-for-good" in for_good else ()
     cut_off = _draw_side(draw) if "cut-off-for-good" in for_good else ()
     alive_again = [fault for fault in drawn if not (isinstance(fault, vocabulary.Restart) and fault.host in dead)]
-    on += for_good
+    groups = _draw_groups(network, core, seed)
+    changes = _draw_membership(draw, seed, sources, groups, without)
+    on += [*for_good, *dict.fromkeys(map(vocabulary.name_of, changes))]
     case = Case(
         protocol=protocol,
         seed=seed,
@@ -211,14 +217,14 @@ def draw_case(
         interval_ms=interval_ms,
         settle_ms=500.0,
         heal_for_ms=2 * promise.patience_ms + 10_000,
-        faults=(*alive_again, *_deaths(draw, dead, sources, messages)),
+        faults=(*alive_again, *_deaths(draw, dead, sources, messages), *changes),
         dead=dead,
         cut_off=cut_off,
         parameters=parameters or {},
         beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
         pack_ms=pack_ms,
         medium=medium,
-        groups=_draw_groups(network, core, seed),
+        groups=groups,
     )
     return case, frozenset((*on, *link_kinds))
 
@@ -230,6 +236,34 @@ def _draw_groups(network: Network, core: type[Core], seed: int) -> tuple[Group, 
         return ()
     sizes = [random.randint(1, len(network.hosts)) for _ in range(random.randint(1, MOST_GROUPS))]
     return tuple(Group(f"g{number}", tuple(random.sample(network.hosts, k=size))) for number, size in enumerate(sizes, start=1))
+
+
+def _draw_membership(
+    draw: _Draw, seed: int, sources: tuple[str, ...], groups: tuple[Group, ...], without: frozenset[str]
+) -> list[AnyFault]:
+    """Hosts that come late or leave for good, and joins and leaves of the others, for a protocol that knows membership.
+
+    The random numbers are of its own, as those of groups. Sources are there all the time.
+    """
+    if not draw.core.knows_membership:
+        return []
+    random = Random(f"membership/{draw.core.name}/{seed}")  # noqa: S311 - repeatable, not secret
+    on = {kind for kind in MEMBERSHIP if random.random() < 0.5 and kind not in without}
+    # As in the cases without membership, a moment is an instant in the safety phase.
+    own = _Draw(random, draw.network, draw.duration_ms, draw.core)
+    moves = [kind for name, kind in (("arrive", vocabulary.Arrive), ("depart", vocabulary.Depart)) if name in on]
+    moving = [host for host in draw.network.hosts if moves and host not in sources and random.random() < 0.3]
+    changes: list[AnyFault] = [random.choice(moves)(at_ms=own.moment(), host=host) for host in moving]
+    members = {group.name: set(group.members) for group in groups}
+    for at_ms in sorted(own.moment() for _ in range(3 * MOST_OF_A_KIND)) if groups else ():
+        group, host = random.choice(groups).name, random.choice([host for host in draw.network.hosts if host not in moving])
+        if "join" in on and host not in members[group]:
+            members[group].add(host)
+            changes.append(vocabulary.Join(at_ms=at_ms, host=host, group=group))
+        elif "leave" in on and host in members[group] and len(members[group]) > 1:
+            members[group].discard(host)
+            changes.append(vocabulary.Leave(at_ms=at_ms, host=host, group=group))
+    return changes
 
 
 def _draw_dead(draw: _Draw) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class Managed(Core):
     number = 230
     summary = "for tests"
     assumes = "the manager is up"
-    beyond = frozenset({"restart-lost", "depart"})
+    beyond = frozenset({"restart-lost"})
     knows_groups = knows_membership = True
     messages = Links.messages
     Parameters = LinkParameters
