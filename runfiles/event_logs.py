@@ -68,8 +68,10 @@ class _MembershipDetails(msgspec.Struct):
 
 
 class _TokenDetails(msgspec.Struct):
-    generation: Count
-    held: bool
+    """Without a generation the line is one of the protocol's own, which no checker reads."""
+
+    generation: Count = 0
+    held: bool = False
 
 
 class _SampleDetails(msgspec.Struct):

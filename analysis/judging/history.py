@@ -285,6 +285,8 @@ class _OtherEvents:
         self.recoveries: list[Recovery] = []
         self.parents = _Parents()
         self.suspicions = _Suspicions()
+        # Many hosts install the same members.
+        self._members: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def take(self, host: str, position: int, at_ns: int, event: str, details: dict[str, Any]) -> None:
         """Note an event; one that no history is made of is ignored."""
@@ -296,11 +298,13 @@ class _OtherEvents:
             case "suspect" | "trust":
                 self.suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
             case "view":
-                self.views.append(View(at_ns, host, details["group"], details["view"], tuple(details["members"]), position))
+                members = tuple(details["members"])
+                members = self._members.setdefault(members, members)
+                self.views.append(View(at_ns, host, details["group"], details["view"], members, position))
             case "join" | "leave":
                 self.requests.append(MembershipRequest(at_ns, host, details["group"], event == "join"))
-            case "token":
-                self.tokens.append(TokenChange(at_ns, host, details["generation"], details["held"]))
+            case "token" if "generation" in details:
+                self.tokens.append(TokenChange(at_ns, host, details["generation"], details.get("held", False)))
             case "recovered":
                 self.recoveries.append(Recovery(at_ns, host, complete=True))
             case "start":

@@ -172,3 +172,8 @@ def test_another_generation_is_another_token_and_a_crash_takes_a_token_along():
         other.core.hold(g.Token(0, other.host, 0, number, 99))
         other.carry_out()
         assert CHECKS[G.ONE_TOKEN](stage.history(), promise(), stage.connectivity()).verdict is verdict
+
+
+def test_a_line_about_a_token_without_a_generation_is_the_protocols_own():
+    history = make(("h1",), numbered(("h1", 0, "token", "h1", 1, {"group": 1})), SECOND, ())
+    assert history.tokens == ()

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, Witness, kept, name, violated
-from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
+from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId, View
 from analysis.judging.properties.membership.views import Views
 from hostagent.contract.promises import Promise, Step
 
@@ -23,16 +23,17 @@ def check(history: History, promise: Promise, _connectivity: Connectivity) -> Fi
     marks = history.commits if promise.safe_at is Step.COMMIT else history.deliveries
     views, receipts = Views(history), _receipts(history)
     first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
-    latest: dict[tuple[MessageId, tuple[str, ...]], Latest | None] = {}
+    # Hosts with the same view share one tuple of members, and comparing its identity is faster than comparing the members.
+    latest: dict[tuple[MessageId, int], Latest | None] = {}
     cases = 0
     for mark in marks:
         broadcast = first.get(mark.message)
         if broadcast is None:
             continue
-        members = _configuration(mark, broadcast, views, history.hosts)
-        key = mark.message, members
+        view = views.at(mark, broadcast.group)
+        key = mark.message, id(view.members)
         if key not in latest:
-            latest[key] = _latest(members, receipts[mark.message], history)
+            latest[key] = _latest(_configuration(broadcast, view, history.hosts), receipts[mark.message], history)
         last = latest[key]
         cases += last is not None
         if last is not None and _is_early(mark, last[1], history):
@@ -49,19 +50,16 @@ def _receipts(history: History) -> dict[MessageId, Receipts]:
     for marks in (history.receipts, history.deliveries):
         for mark in marks:
             of_message = found[mark.message]
-            earlier = of_message.get(mark.host)
-            if earlier is None or mark.place < earlier.place:
+            earlier = of_message.setdefault(mark.host, mark)
+            if mark.at_ns < earlier.at_ns:
                 of_message[mark.host] = mark
     return found
 
 
-def _configuration(mark: Delivery, broadcast: BroadcastEvent, views: Views, hosts: tuple[str, ...]) -> tuple[str, ...]:
-    """The members that must have received a message when a host delivers it."""
+def _configuration(broadcast: BroadcastEvent, view: View, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """The members that must have received a message when a host delivers it in a view; the initial view has all destinations."""
     to = broadcast.to or hosts
-    if broadcast.group not in views.groups:
-        return to
-    view = views.at(mark, broadcast.group)
-    return to if not view.view else tuple(host for host in to if host in view.members)
+    return tuple(host for host in to if host in view.members) if view.view else to
 
 
 def _latest(members: tuple[str, ...], receipts: Receipts, history: History) -> Latest | None:

@@ -113,19 +113,31 @@ _DONE: Final = {"receive": "received", "broadcast": "broadcast", "send": "sent",
 
 def _after_receipt(evidence: Evidence) -> Iterator[Due]:
     """P1, and with `others` P3."""
-    states, destinations, seen = evidence.states, evidence.history.destinations, set()
-    for receipt in evidence.history.receipts:
-        host, message, at_ns = receipt.host, receipt.message, receipt.at_ns
-        if (host, message) in seen or host not in destinations.get(message, ()):
-            continue
-        seen.add((host, message))
-        others = (other for other in destinations[message] if other != host and states.holds(host, other, at_ns))
-        if states.holds(host, host, at_ns) and _are_at_least(evidence.bound.others, others):
-            yield Due(host, message, at_ns, at_ns, host, "receive")
+    states, destinations, seen = evidence.states, _destination_sets(evidence.history), set()
+    number = evidence.bound.others
+    for at_ns, host, origin, sequence, *_ in evidence.history.receipts:
+        message, key = (origin, sequence), (host, origin, sequence)
+        inside = destinations.get(message, _NOBODY)
+        if host in inside and key not in seen:
+            seen.add(key)
+            if states.holds(host, host, at_ns) and (not number or _reaches(evidence, host, inside, at_ns)):
+                yield Due(host, message, at_ns, at_ns, host, "receive")
 
 
-def _are_at_least(number: int, items: Iterator[str]) -> bool:
-    return len(list(islice(items, number))) == number
+def _reaches(evidence: Evidence, host: str, inside: frozenset[str], at_ns: int) -> bool:
+    """Whether a host can reach as many other destinations as the bound asks for."""
+    states, number = evidence.states, evidence.bound.others
+    others = (other for other in evidence.history.hosts if other in inside and other != host)
+    return len(list(islice((other for other in others if states.holds(host, other, at_ns)), number))) == number
+
+
+def _destination_sets(history: History) -> dict[MessageId, frozenset[str]]:
+    """The destinations of each message, to look hosts up in; messages to the same hosts share a set."""
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return {message: known.setdefault(to, frozenset(to)) for message, to in history.destinations.items()}
+
+
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 def _after_broadcast(evidence: Evidence) -> Iterator[Due]:
@@ -137,13 +149,12 @@ def _after_broadcast(evidence: Evidence) -> Iterator[Due]:
 
 def _after_sending(evidence: Evidence) -> Iterator[Due]:
     """P4."""
-    destinations, seen = evidence.history.destinations, set()
-    for transit in evidence.history.transits or ():
-        message, host, sender = (transit.origin, transit.sequence), transit.to, transit.sender
-        if transit.carries and host in destinations.get(message, ()) and (message, host, sender) not in seen:
-            seen.add((message, host, sender))
-            since_ns = evidence.states.since(host, sender, transit.left_ns)
-            yield Due(host, message, since_ns, transit.left_ns, sender, "send")
+    destinations, seen = _destination_sets(evidence.history), set()
+    for left_ns, _, sender, host, origin, sequence, _, carries in evidence.history.transits or ():
+        message, key = (origin, sequence), (sender, host, origin, sequence)
+        if carries and host in destinations.get(message, _NOBODY) and key not in seen:
+            seen.add(key)
+            yield Due(host, message, evidence.states.since(host, sender, left_ns), left_ns, sender, "send")
 
 
 def _after_any_delivery(evidence: Evidence) -> Iterator[Due]:

@@ -51,21 +51,16 @@ def handlings(history: History) -> Iterator[Handling]:
     Of several arrivals the first one counts that the agent can have seen, which is one since its last start.
     """
     arrivals: dict[tuple[str, str, int], list[int]] = defaultdict(list)
-    for transit in history.transits or ():
-        if transit.carries and transit.arrived_ns is not None:
-            arrivals[transit.to, transit.origin, transit.sequence].append(transit.arrived_ns)
+    for _, arrived_ns, _, to, origin, sequence, _, carries in history.transits or ():
+        if carries and arrived_ns is not None:
+            arrivals[to, origin, sequence].append(arrived_ns)
     starts = _starts(history)
-    seen = set()
-    for receipt in history.receipts:
-        key = receipt.host, *receipt.message
-        if key in seen or key not in arrivals:
-            continue
-        seen.add(key)
-        started = starts.get(receipt.host, ())
-        since_ns = max((start_ns for start_ns in started if start_ns <= receipt.at_ns), default=0)
-        arrived_ns = min((at_ns for at_ns in arrivals[key] if since_ns <= at_ns <= receipt.at_ns), default=None)
-        if arrived_ns is not None:
-            yield Handling(arrived_ns, receipt.at_ns, receipt.host)
+    for at_ns, host, origin, sequence, *_ in history.receipts:
+        # A second receipt of a message finds no arrivals.
+        arrived = arrivals.pop((host, origin, sequence), ())
+        since_ns = max((start_ns for start_ns in starts[host] if start_ns <= at_ns), default=0) if host in starts else 0
+        if seen_by_agent := [arrived_ns for arrived_ns in arrived if since_ns <= arrived_ns <= at_ns]:
+            yield Handling(min(seen_by_agent), at_ns, host)
 
 
 def _starts(history: History) -> dict[str, list[int]]:
