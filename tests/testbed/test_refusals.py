@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 
 from scenarios import Scenario
-from scenarios.faults import FAULTS, CutOff, DropMessage, DuplicateMessage, Fault, FaultError, Flap, Partition
+from scenarios.faults import (
+    FAULTS,
+    CutOff,
+    DropMessage,
+    DuplicateMessage,
+    Fault,
+    FaultError,
+    Flap,
+    Join,
+    Leave,
+    Partition,
+    name_of,
+)
+from scenarios.groups import Group
 from simulator import cases
 from simulator import faults as simulated
 from testbed.errors import CannotRun
@@ -59,6 +72,15 @@ def test_a_kind_of_message_that_the_protocol_does_not_have_is_refused(kind):
     with pytest.raises(FaultError, match="h2: basic has no messages of kind 'Kopy'; choose from Copy"):
         task(kind(at_ms=0, host="h2", kind="Kopy"))
     assert task(kind(at_ms=0, host="h2", kind="Copy")).scenario.faults
+
+
+@pytest.mark.parametrize("change", [Join(at_ms=0, host="h2", group="alpha"), Leave(at_ms=0, host="h1", group="alpha")])
+def test_joins_and_leaves_are_refused_for_a_protocol_that_knows_no_membership(change):
+    members = ("h1",) if isinstance(change, Join) else ("h1", "h2")
+    scenario = Scenario(network=clusters(2, 1, "line"), faults=(change,), groups=(Group("alpha", members),))
+    sentence = f"fault {name_of(change)} {change.host}: protocol basic knows no membership, so no host can join or leave a group"
+    with pytest.raises(FaultError, match=sentence):
+        Task("test", scenario, {}, "basic", {}, 1, Path("nowhere"))
 
 
 def test_a_misspelt_kind_is_refused_in_schedule_files_and_in_replays(tmp_path):
