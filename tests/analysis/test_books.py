@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from analysis.books import Books, CaptureReport, Fates, LinkCost, balance, reservations_about, told_books
+from analysis.books import Books, CaptureReport, Fates, Forks, LinkCost, balance, reservations_about, told_books
 from runfiles.format import FaultRecord, LinkDrops
 from runfiles.reading import RunInput, load
 from tests.analysis.synthetic import Maker
@@ -38,7 +38,7 @@ def differences(run, costs=COSTS, journeys=(FINE,), **changes) -> tuple[str, ...
         faults=changes.get("faults", ()),
     )
     reports = changes.get("reports", [CaptureReport(capture.file, capture.captured) for capture in run.run.captures])
-    books = balance(run, costs, journeys, reports)
+    books = balance(run, costs, journeys, reports, changes.get("forks", ()))
     assert books.balanced == (not books.differences)
     return books.differences
 
@@ -117,6 +117,40 @@ def test_duplicates_must_be_those_that_the_kernel_made(run):
     assert len(differences(run, costs, [twice], counters=counters)) == 2
     change = fault("link-change", "s1-s2", 1)
     assert differences(run, costs, [twice], counters=counters, link_drops=drops("s2", duplicated=1), faults=(change,)) == ()
+
+
+def test_a_switch_sends_one_copy_of_a_datagram_to_a_group_on_each_branch(run):
+    """Four datagrams reached s1, and it made two copies of one of them: more only if its links duplicated."""
+    costs, counters = [cost("h1", "s1", 4), cost("s1", "h2", 5)], {"h1": {"sent": 4}, "h2": {"received": 5}, "h3": {}, "h4": {}}
+
+    def found(made: int, excess: int, **changes) -> tuple[str, ...]:
+        return differences(run, costs, counters=counters, forks=[Forks(node="s1", made=made, excess=excess)], **changes)
+
+    assert found(1, 0) == ()
+    assert found(0, 0) == ("4 datagrams were seen on their way into s1 and 5 on their way out, and its links duplicated 0",)
+    again = "s1 sent 1 copies of datagrams to groups on branches that already had theirs, and its links duplicated"
+    assert found(1, 1) == (f"{again} 0",)
+    assert found(1, 1, link_drops=drops("s1", duplicated=1)) == ()
+    assert found(1, 1, link_drops=drops("s2", duplicated=1)) == (f"{again} 0",)
+
+
+def test_copies_that_vanish_in_one_datagram_need_one_drop(run):
+    """Of copies on several branches, each needs its own, unless the switch did not take the datagram in time. s1 has three neighbours."""
+    together = msgspec.structs.replace(LOST, shared=True)
+    other_branch = msgspec.structs.replace(LOST, perhaps_shared=True)
+    assert differences(run, journeys=(FINE, LOST, together), link_drops=drops("s1", 3)) == ()
+    (sentence,) = differences(run, journeys=(FINE, LOST, other_branch), link_drops=drops("s1", 5))
+    assert sentence.startswith("6 packets were last seen at s1, where 5 were dropped")
+    assert differences(run, journeys=(FINE, LOST, other_branch), link_drops=drops("s1", 6)) == ()
+    assert differences(run, journeys=(FINE, LOST, other_branch), link_drops=(LinkDrops("s1", "h1", 0, 0, overrun=3),)) == ()
+    assert differences(run, journeys=(FINE, LOST, other_branch), link_drops=(LinkDrops("s1", "h1", 0, 0, overrun=2),)) != ()
+
+
+def test_a_copy_where_no_member_is_is_a_difference_unless_its_tree_was_changing(run):
+    stray = msgspec.structs.replace(FINE, stray=True)
+    (sentence,) = differences(run, journeys=(FINE, stray))
+    assert sentence == "1 packet was seen on a link that is on the way to no member of its group, packet 1 of h1 to h2 for one"
+    assert differences(run, journeys=(FINE, msgspec.structs.replace(stray, excused=True))) == ()
 
 
 def test_the_access_link_of_a_host_may_duplicate_too(run):

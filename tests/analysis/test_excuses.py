@@ -145,6 +145,26 @@ def test_links_that_flap_touch_only_their_own_destinations():
     assert not any(explained(found, at, "s1", "s3") or explained(found, at, "s3", "s3") for at in range(21))
 
 
+GROUPS = {1: ("h1", "h2"), 2: ("h1", "h3"), 3: ("h3",)}
+
+
+def test_a_link_that_fails_touches_the_trees_of_groups_that_used_it():
+    found = excuses(RING, [fault("link-down", "s1-s2", 10)], groups=GROUPS)
+    assert explained(found, 10, "s1", (1, "s2"))
+    assert explained(found, 10, "s3", (1, "s2")), "the new way of the tree"
+    assert not explained(found, 10, "s1", (3, "s3"))
+    assert not explained(found, 12, "s1", (1, "s2"))
+    before, after = group_routings(RING, [fault("link-down", "s1-s2", 10)], (), GROUPS)
+    assert (before.trees[1, "s2"]["s1"], after.trees[1, "s2"]["s1"]) == ("s2", "s3")
+    assert after.since_ns == 10 * SECOND
+
+
+def test_where_the_tree_of_a_group_leads_no_more_copies_can_only_vanish():
+    found = excuses(LINE, [fault("link-down", "s1-s2", 10)], groups={1: ("h1", "h2")})
+    assert explained(found, 10**6, "s1", (1, "s2"), certain=True)
+    assert not explained(found, 10**6, "s1", (1, "s1"))
+
+
 def test_every_end_is_after_its_start_and_the_last_state_has_none():
     found = excuses(LINE, [fault("link-down", "s1-s2", 1), fault("switch-stop", "s2", 3)])
     assert all(isinstance(excuse, Excuse) and excuse.start_ns < excuse.end_ns for excuse in found)
