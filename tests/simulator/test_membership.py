@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from analysis.judging.connectivity import Connectivity
-from analysis.judging.judge import judge
+from analysis.judging.judge import CHECKS, Verdict, judge
+from hostagent.contract.promises import Guarantee
 from hostagent.runtime.control import BroadcastRequest, JoinRequest, LeaveRequest
 from scenarios import Broadcast, Scenario, Workload
 from scenarios.faults import Arrive, Crash, CutOff, Depart, Heal, Join, Leave, Pause, Restart, Trigger
@@ -260,3 +261,22 @@ def test_a_host_that_joins_again_before_it_has_left_stays_in_the_tree():
     trees.notice("h2", "view", 21, without)
     assert trees.join(1, "h3")
     assert changed == [(1, ("h1",)), (1, ("h1", "h3"))]
+
+
+def test_checkers_of_views_judge_what_the_manager_makes_of_requests():
+    """The manager does not stop messages for a view: one that is under way when h1 installs the next view is delivered there."""
+    requests = Join(at_ms=100, host="h3", group="alpha"), Leave(at_ms=200, host="h2", group="alpha")
+    promise, found = Managed.promise(Managed.Parameters(), 3), {}
+    for last_ms in (300, 203):
+        script = (0, "h2", "alpha"), (150, "h2", "alpha"), (last_ms, "h3", "alpha")
+        outcome = played(*requests, script=script, settle=30_000.0)
+        connectivity = Connectivity(outcome.world.network, outcome.faults, outcome.ended_ns)
+        of_views = (Guarantee.SENDING_VIEW, Guarantee.VIEW_AGREEMENT, Guarantee.VIEW_CONVERGENCE)
+        found[last_ms] = [CHECKS[one](history_of(outcome), promise, connectivity) for one in of_views]
+    assert [(finding.verdict, finding.cases) for finding in found[300]] == [(Verdict.HOLDS, cases) for cases in (7, 4, 2)]
+    sent = "h3 delivered message 1 of h3"
+    assert [finding.reason for finding in found[203]] == [
+        "h1 delivered message 1 of h3 at 0.208 s in view 2 of group 1, but h3 sent it at 0.203 s in view 1",
+        f"h3 and h1 both went from view 1 to view 2 of group 1, at 0.210 s and 0.205 s, but only {sent} in between, at 0.203 s",
+        "",
+    ]
