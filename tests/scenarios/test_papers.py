@@ -22,6 +22,7 @@ SMALLER = {
     "faster_parent": {},
     "figure_4_1": {},
     "grid_cost": {"messages": "250"},
+    "groups": {"messages": "40"},
     "link_fails": {"messages": "700"},
     "majority_dies": {},
     "price_of_guarantees": {"messages": "40"},
