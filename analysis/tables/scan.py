@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis.books import FOREIGN, CaptureReport
 from analysis.tables.place import discard, unfinished_tables
 from hostagent.contract.messages import Purpose
-from hostagent.contract.wire import FIELDS, MAGIC, VERSION, Header
+from hostagent.contract.wire import COST_DSCP, FIELDS, MAGIC, VERSION, Header
 from runfiles.event_logs import read_log
 from runfiles.format import CROSSINGS, PARQUET_METADATA, CaptureRecord
 from runfiles.parquet import check_format
@@ -264,7 +264,9 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     known = pc.and_(sender.is_valid(), origin.is_valid())
     ours = pc.and_(known, pc.fill_null(pc.less_equal(batch["purpose"], int(Purpose.CONTROL)), fill_value=False))
     by_address = _lookup(batch["source"], names.addresses, names.hosts)
-    backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(by_address, ""), capture.source))
+    # Hosts send without the cost bit, so a packet to a group that has it at its sender has come back, as may happen while trees change.
+    returned = pc.and_(_is_group(batch["destination"]), pc.equal(batch["dscp"], COST_DSCP))
+    backwards = pc.and_(capture.both_ways, pc.or_(pc.not_equal(pc.fill_null(by_address, ""), capture.source), returned))
 
     def own(values: Any) -> pa.Array:
         return pc.if_else(ours, values, None)
@@ -289,12 +291,16 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _destinations(names: _Names, addresses: pa.Array) -> pa.Array:
     """The host or the group of each address, or null."""
     hosts = _lookup(addresses, names.addresses, names.hosts)
-    to_group = pc.and_(pc.greater_equal(addresses, _FIRST_GROUP), pc.less_equal(addresses, _FIRST_GROUP + MOST_GROUPS))
+    to_group = _is_group(addresses)
     if not pc.any(to_group).as_py():
         return hosts
     groups = pc.unique(addresses.filter(to_group))
     named = pa.array([group_name(address - _FIRST_GROUP) for address in groups.to_pylist()])
     return pc.coalesce(hosts, _lookup(addresses, groups, named))
+
+
+def _is_group(addresses: pa.Array) -> pa.Array:
+    return pc.and_(pc.greater_equal(addresses, _FIRST_GROUP), pc.less_equal(addresses, _FIRST_GROUP + MOST_GROUPS))
 
 
 def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:

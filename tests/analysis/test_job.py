@@ -251,6 +251,18 @@ def copies_excused() -> Maker:
     return maker
 
 
+def returned() -> Maker:
+    """While trees change, a copy of a packet of h1 comes back from s2 to s1, which sends it to h1."""
+    maker = multicast()
+    maker.multicast("h1", 0, AGAIN_NS)
+    at_ns, marked = maker.seen["s1", "s2"][-1]
+    for hops, way in enumerate((("s2", "s1"), ("s1", "h1")), start=1):
+        maker.seen[way].append((at_ns + hops * HOP_NS, marked))
+    maker.counters["h1"]["refused_from_itself"] = 1
+    maker.faults.append(FaultRecord(fault="link-down", target="s1-s2", asked_ns=at_ns, applied_ns=at_ns))
+    return maker
+
+
 def misdelivered() -> Maker:
     """h4 sends to h2; h1 sends to h2 and to itself, and delivers what h4 sent; a message of h1 to h3 gets lost."""
     maker = Maker("misdelivered", msgspec.structs.replace(PROMISE, guarantees=()))
@@ -318,6 +330,7 @@ def summaries(spark, root) -> dict[str, Summary]:
         "copies dropped": copies_dropped(),
         "switch overrun": switch_overrun(),
         "copies excused": copies_excused(),
+        "returned": returned(),
     }
     directories = [maker.write(root / name) for name, maker in made.items()]
     directories += [_damage_captures(honest().write(root / "damaged")), _damage_events(honest().write(root / "cut short"))]
@@ -420,6 +433,12 @@ def test_a_link_that_fails_excuses_the_copies_that_had_to_cross_it(summaries):
     assert (books.differences, books.packets, books.vanished, books.vanished_link_down) == ((), 10, 2, 2)
     # Not checked: when the link failed, what crossed it, and the copies for h3 at s2, which may have been sent to s3 and not taken back.
     assert books.checked_share == 0.5
+
+
+def test_a_copy_that_comes_back_to_its_sender_does_not_leave_it_a_second_time(summaries):
+    """The capture of an access link does not show directions; what left a host had no cost bit yet."""
+    books = summaries["returned"].books
+    assert (books.differences, books.sent, books.seen_leaving, books.refused) == ((), 3, 3, 1)
 
 
 def test_a_datagram_to_a_group_is_one_packet_and_crosses_as_often_as_it_is_copied(summaries, root):
