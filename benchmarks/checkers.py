@@ -1,9 +1,10 @@
 """The checkers on a run of 600,000 deliveries, compared with the least that a checker does: to sort the deliveries by host.
 
 In the run, 1,000 hosts deliver 600 messages of 50 hosts to two groups in one order, with ordinals. Every hundredth delivery is taken back
-and repeated at once, and every host commits the first ten messages. One host in ten crashes half-way and comes back with its storage. So
-the checkers cannot take a short cut, and most of them find that the run holds; strict order forbids what was taken back. Times are
-processor time.
+and repeated at once, and every host commits the first ten messages. One host in ten crashes half-way and comes back with its storage. The
+datagrams of the sources are on record, hosts mark what they receive, a token goes with the messages, and all hosts install a view of one
+group every hundred messages. So the checkers cannot take a short cut, and most of them find that the run holds; strict order forbids what
+was taken back. Times are processor time.
 """
 
 import argparse
@@ -12,21 +13,24 @@ from collections.abc import Callable, Iterator
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Finding
-from analysis.judging.history import BroadcastEvent, Delivery, History
+from analysis.judging.history import BroadcastEvent, Delivery, History, ParentChange, TokenChange, Transit, View
 from analysis.judging.judge import Promised, check_of
 from benchmarks import report
-from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Step, Strength
+from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Step, Strength, TimeBound, Timing
 from runfiles.format import FaultRecord
 from topologies import clusters
 
 HOSTS, MESSAGES, SOURCES = 1000, 600, 50
 PROMISE = Promise(guarantees=(), patience_ms=1000.0, retained=0)
 ORDERS = tuple(Order(scope, strength) for scope in Scope for strength in Strength)
+BOUNDS = tuple(TimeBound(timing=timing, bound_ms=5, process_ms=1, network_ms=1, others=10) for timing in Timing)
 CHECKED: tuple[Promised, ...] = (
     *ORDERS,
     Order(Scope.MULTIPLE_SOURCE, Strength.STRICT, Step.COMMIT),
     *(Guarantee.NO_DUPLICATION, Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS),
     *(Guarantee.SAME_POSITION, Guarantee.ROLLBACK_DISCIPLINE),
+    *(Guarantee.SENDING_VIEW, Guarantee.VIEW_AGREEMENT, Guarantee.SAFE, Guarantee.ONE_TOKEN),
+    *BOUNDS,
 )
 # A checker reads the log of each host several times, for rollback twice as often: that may take eighty times the sorting alone.
 TARGET = 80.0
@@ -50,7 +54,17 @@ def large(hosts: int = HOSTS, messages: int = MESSAGES) -> tuple[History, Connec
     def of(wanted: str) -> tuple[Delivery, ...]:
         return tuple(mark for event, mark in marked if event == wanted)
 
-    history = History(network.hosts, broadcasts, of("deliver"), END_NS, commits=of("commit"), taken_back=of("take-back"))
+    first = network.hosts[0]
+    history = History(
+        *(network.hosts, broadcasts, of("deliver"), END_NS),
+        commits=of("commit"),
+        taken_back=of("take-back"),
+        receipts=of("receive"),
+        parents=tuple(ParentChange(0, host, first, first) for host in network.hosts[1:]),
+        views=tuple(_views(broadcasts, network.hosts)),
+        tokens=tuple(_tokens(broadcasts)),
+        transits=tuple(_transits(broadcasts, network.hosts)),
+    )
     return history, Connectivity(network, list(_crashes(network.hosts, messages)), END_NS)
 
 
@@ -59,10 +73,31 @@ def _broadcast(number: int, hosts: tuple[str, ...]) -> BroadcastEvent:
     return BroadcastEvent(number * STEP_NS, source, number // SOURCES + 1, number % 2, _OPERATIONS * number + 1, hosts)
 
 
+def _views(broadcasts: tuple[BroadcastEvent, ...], hosts: tuple[str, ...]) -> Iterator[View]:
+    for number in range(100, len(broadcasts), 100):
+        one = broadcasts[number]
+        for host in hosts:
+            yield View(one.at_ns - 1, host, 1, number // 100, hosts, one.position - 1)
+
+
+def _tokens(broadcasts: tuple[BroadcastEvent, ...]) -> Iterator[TokenChange]:
+    for one in broadcasts:
+        yield TokenChange(one.at_ns, one.origin, 1, held=True)
+        yield TokenChange(one.at_ns + 1, one.origin, 1, held=False)
+
+
+def _transits(broadcasts: tuple[BroadcastEvent, ...], hosts: tuple[str, ...]) -> Iterator[Transit]:
+    for one in broadcasts:
+        for host in hosts:
+            if host != one.origin:
+                yield Transit(one.at_ns, one.at_ns + 1, one.origin, host, *one.message, 0, carries=True)
+
+
 def _marks(one: BroadcastEvent, host: str, place: int) -> Iterator[tuple[str, Delivery]]:
     """What a host logs about a message."""
     number = one.at_ns // STEP_NS
     delivery = Delivery(one.at_ns + 1, host, *one.message, one.group, one.position + 1, number // 2 + 1)
+    yield "receive", delivery
     if (number + place) % 100 == 0:
         yield "deliver", delivery
         yield "take-back", delivery._replace(position=one.position + 2)
@@ -118,7 +153,7 @@ def measure(arguments: argparse.Namespace) -> report.Result:
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(
-        prog="benchmarks.checkers", description="The checkers of order against sorting the deliveries by host."
+        prog="benchmarks.checkers", description="The checkers against sorting the deliveries by host."
     )
     parser.add_argument("--repeat", type=report.positive, default=3, metavar="N", help="take the median of N (default 3)")
     parser.add_argument("--hosts", type=report.positive, default=HOSTS, metavar="N", help=f"hosts of the run (default {HOSTS})")

@@ -6,8 +6,7 @@ members of both views. A host that crashes in between and restarts with its stor
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
-from heapq import merge
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,7 +52,10 @@ def _spans(history: History, connectivity: Connectivity) -> Iterator[Span]:
                 spans[host, group] = [Span(*both, {}) for both in pairwise(views.installed(host, group))]
     ends = {key: [span.next.place for span in of_host] for key, of_host in spans.items()}
     taken_back = frozenset(map(id, history.taken_back))
-    for mark in merge(history.deliveries, history.taken_back, key=lambda mark: mark.at_ns):
+    marks: Iterable[Delivery] = history.deliveries
+    if taken_back:
+        marks = sorted((*history.deliveries, *history.taken_back), key=lambda mark: (mark.at_ns, mark.position))
+    for mark in marks:
         key = mark.host, group_of.get(mark.message, mark.group)
         number = bisect_right(ends[key], mark.place) if key in ends else 0
         if key in ends and number < len(ends[key]):
