@@ -4,12 +4,16 @@ from itertools import combinations, permutations
 from random import Random
 from time import process_time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import BroadcastEvent, Delivery, History
 from analysis.judging.judge import Verdict, check_of
+from hostagent.contract.messages import LISTED
+from hostagent.contract.promises import Guarantee, Order, Scope, Strength
+from runfiles.format import FaultRecord
 from tests.analysis.cast import CAUSAL, MULTIPLE_GROUP, MULTIPLE_SOURCE, SINGLE_SOURCE
 from tests.analysis.stage import promise, star
 
@@ -137,6 +141,128 @@ def test_causal_order_is_what_its_definition_says(history):
     assert judged(CAUSAL, history) == expected(broken, cases)
 
 
+def failing(seed: int) -> tuple[History, dict[str, tuple[int, bool]]]:
+    """Four messages, each host with its own order and times; when each host that crashes does so, and whether it comes back at once."""
+    random = Random(seed)
+    sent = [BroadcastEvent(0, host, number, random.randrange(2)) for host in HOSTS[:2] for number in (1, 2)]
+    deliveries = []
+    for host in HOSTS[:3]:
+        begin = random.choice((0, 20, 40))
+        at = sorted(random.sample(range(begin, begin + 40), 4))
+        order = random.sample(sent, 4) if random.random() < 0.5 else sent
+        deliveries += [Delivery(at_ns, host, *one.message) for at_ns, one in zip(at, order, strict=True)]
+    history = History(HOSTS, tuple(sent), tuple(sorted(deliveries)), 100)
+    return history, {
+        host: (random.randrange(80), random.random() < 0.5) for host in random.sample(HOSTS[:3], random.randrange(3))
+    }
+
+
+def crashing(crashed: dict[str, tuple[int, bool]]) -> Connectivity:
+    faults = []
+    for host, (at_ns, returns) in crashed.items():
+        faults.append(FaultRecord(fault="crash", target=host, asked_ns=at_ns, applied_ns=at_ns))
+        if returns:
+            faults.append(FaultRecord(fault="restart", target=host, asked_ns=at_ns + 1, applied_ns=at_ns + 1))
+    return Connectivity(star(4), faults, 100)
+
+
+def forgiven(strength, crashed) -> dict[str, int]:
+    """The crashes that count. Without patience, a host that is back has recovered."""
+    counts = {Strength.STRICT: (), Strength.OPERATIONAL: (True, False), Strength.ROLLBACK: (False,)}[strength]
+    return {host: at_ns for host, (at_ns, returns) in crashed.items() if returns in counts}
+
+
+def times(history: History) -> dict:
+    return {(one.host, one.message): one.at_ns for one in history.deliveries}
+
+
+@pytest.mark.parametrize("one_group", [True, False])
+@pytest.mark.parametrize("strength", Strength)
+def test_hosts_that_crash_are_forgiven_what_the_third_paper_says(strength, one_group):
+    """R1, R2 and R3 of section 6.3, taken word by word."""
+    order = Order(Scope.MULTIPLE_SOURCE if one_group else Scope.MULTIPLE_GROUP, strength)
+    broken = {seed: disorder(*failing(seed), strength, one_group) for seed in range(150)}
+    assert {True, False} == {*broken.values()}
+    for seed, expected_verdict in broken.items():
+        history, crashed = failing(seed)
+        found = check_of(order)(history, promise(0.0), crashing(crashed)).verdict is Verdict.VIOLATED
+        assert found == expected_verdict, seed
+
+
+def disorder(history, crashed, strength, one_group) -> bool:
+    """Whether two hosts disagree, and neither lost one of the messages in a crash."""
+    logs, at, failed = orders(history), times(history), forgiven(strength, crashed)
+    group = {one.message: one.group for one in history.broadcasts}
+
+    def lost(host, other, message):
+        return host in failed and at[host, message] <= failed[host] < at[other, message]
+
+    return any(
+        in_order(logs[a], m, n) and in_order(logs[b], n, m) and not lost(b, a, m) and not lost(a, b, n)
+        for a, b in permutations(HOSTS, 2)
+        for m, n in permutations(group, 2)
+        if not one_group or group[m] == group[n]
+    )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("strength", Strength)
+def test_what_comes_too_late_is_forgiven_if_its_host_crashed_before_anybody_else_had_it(strength, causal):
+    order = Order(Scope.CAUSAL if causal else Scope.SINGLE_SOURCE, strength)
+    broken = {seed: late(*failing(seed), strength, causal) for seed in range(150)}
+    assert {True, False} == {*broken.values()}
+    for seed, expected_verdict in broken.items():
+        history, crashed = failing(seed)
+        found = check_of(order)(history, promise(0.0), crashing(crashed)).verdict is Verdict.VIOLATED
+        assert found == expected_verdict, seed
+
+
+def late(history, crashed, strength, causal) -> bool:
+    """Whether a host delivers a message too late, and did not lose it in a crash."""
+    logs, at, failed = orders(history), times(history), forgiven(strength, crashed)
+    group = {one.message: one.group for one in history.broadcasts}
+    fifo = {(a, b) for a, b in permutations(group, 2) if a[0] == b[0] and a[1] < b[1] and group[a] == group[b]}
+
+    def lost(host, message):
+        elsewhere = [at[other, message] for other in HOSTS if other != host and (other, message) in at]
+        return host in failed and at[host, message] <= failed[host] < min(elsewhere, default=100)
+
+    return any(
+        in_order(log, later, earlier) and not lost(host, earlier)
+        for host, log in logs.items()
+        for earlier, later in (happened_before(history) if causal else fifo)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_one_global_order_is_what_its_definition_says_and_its_circle_is_the_shortest(history):
+    logs = orders(history)
+    before = {(one, two) for log in logs.values() for one, two in combinations(log, 2)}
+    ways, length = set(before), 1
+    while ways and not any(one == two for one, two in ways) and length <= 6:
+        ways, length = {(a, d) for a, b in ways for c, d in before if b == c}, length + 1
+    circle = any(one == two for one, two in ways)
+    finding = check_of(Guarantee.ACYCLIC_ORDER)(history, promise(), NETWORK)
+    assert (finding.verdict is Verdict.VIOLATED, len(finding.events)) == (circle, 2 * length if circle else 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
+def test_no_gaps_is_what_its_definition_says(history, data):
+    to = st.lists(st.sampled_from(HOSTS), min_size=1, unique=True).map(tuple)
+    history = history._replace(broadcasts=tuple(one._replace(to=data.draw(to)) for one in history.broadcasts))
+    logs, group = orders(history), {one.message: one.group for one in history.broadcasts}
+    broken = any(
+        in_order(logs[other], a, b) and host in history.destinations[a] and host in history.destinations[b]
+        and b in logs[host] and not in_order(logs[host], a, b)
+        for host, other in permutations(HOSTS, 2)
+        for a, b in permutations(group, 2)
+        if group[a] == group[b]
+    )  # fmt: skip
+    assert (check_of(Guarantee.NO_GAPS)(history, promise(), NETWORK).verdict is Verdict.VIOLATED) == broken
+
+
 def log(host: str, *messages: str) -> list[Delivery]:
     return [Delivery(at_ns, host, message, 1) for at_ns, message in enumerate(messages)]
 
@@ -145,6 +271,43 @@ def test_three_hosts_in_a_circle_do_not_disagree_as_no_two_share_two_messages():
     deliveries = (*log("h1", "h1", "h2"), *log("h2", "h2", "h3"), *log("h3", "h3", "h1"))
     circle = History(HOSTS, tuple(BroadcastEvent(0, host, 1) for host in HOSTS[:3]), deliveries, 100)
     assert judged(MULTIPLE_GROUP, circle) == (Verdict.NOT_TESTED, 0)
+    assert judged(Guarantee.ACYCLIC_ORDER, circle) == (Verdict.VIOLATED, 3)
+
+
+def test_a_strict_order_forbids_a_take_back_and_a_looser_one_forgets_what_was_taken_back():
+    """h1 delivers the messages of h1 and h2, h2 the other way round; h2 takes one back, and may deliver it again."""
+    sent = tuple(BroadcastEvent(0, host, 1) for host in HOSTS[:2])
+    wrong = Delivery(0, "h2", "h2", 1, position=1)
+    both = (*log("h1", "h1", "h2"), wrong, Delivery(1, "h2", "h1", 1, position=2))
+    taken_back = History(HOSTS, sent, both, 100, taken_back=(wrong._replace(at_ns=2, position=3),))
+    again = taken_back._replace(deliveries=(*both, wrong._replace(at_ns=3, position=4)))
+    for history, looser in ((taken_back, Verdict.NOT_TESTED), (again, Verdict.HOLDS)):
+        for strength in (Strength.OPERATIONAL, Strength.ROLLBACK):
+            assert judged(Order(Scope.MULTIPLE_SOURCE, strength), history)[0] is looser
+        assert judged(MULTIPLE_SOURCE, history)[0] is Verdict.VIOLATED
+    alone = taken_back._replace(deliveries=(wrong,))
+    assert check_of(SINGLE_SOURCE)(alone, promise(), NETWORK).reason == (
+        "h2 took back message 1 of h2 at 0.000 s, which strict order forbids"
+    )
+
+
+def test_a_host_that_has_just_come_back_may_still_take_back_what_it_delivered():
+    crashed = {"h2": (5, True)}
+    deliveries = (*log("h2", "h2", "h1"), *(one._replace(at_ns=10) for one in log("h1", "h1", "h2")))
+    history = History(HOSTS, tuple(BroadcastEvent(0, host, 1) for host in HOSTS[:2]), deliveries, 100)
+    order = Order(Scope.MULTIPLE_SOURCE, Strength.ROLLBACK)
+    finding = check_of(order)(history, promise(patience_ms=1.0), crashing(crashed))
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.reason.endswith(": too soon to tell")
+    assert check_of(order)(history, promise(patience_ms=0.0), crashing(crashed)).verdict is Verdict.VIOLATED
+
+
+def test_messages_to_listed_hosts_are_in_one_group_if_they_are_for_the_same_hosts():
+    for lists, verdict in (((HOSTS[:2], HOSTS[:2]), Verdict.VIOLATED), ((HOSTS[:2], HOSTS[:3]), Verdict.NOT_TESTED)):
+        sent = tuple(BroadcastEvent(0, host, 1, LISTED, 0, to) for host, to in zip(HOSTS[:2], lists, strict=True))
+        history = History(HOSTS, sent, (*log("h1", "h1", "h2"), *log("h2", "h2", "h1")), 100)
+        assert judged(MULTIPLE_SOURCE, history)[0] is verdict
+        assert judged(MULTIPLE_GROUP, history)[0] is Verdict.VIOLATED
 
 
 def big(hosts: int = 1000, messages: int = 1000) -> History:
