@@ -29,7 +29,9 @@ class TransitRecorder:
         asked = {(request.group, request.host) for request in requests}
         found = []
         for key, (left_ns, packet) in self._left.items():
-            arrived = {to: at_ns for to, at_ns in self._arrived.get(key, {}).items() if to in world.hosts}
+            reached = self._arrived.get(key, {})
+            # While routes change, a copy to a group may come back to its sender, which is no transit.
+            arrived = {to: at_ns for to, at_ns in reached.items() if to in world.hosts and to != packet.sender}
             to = packet.destination
             members = (to,) if isinstance(to, str) else world.groups.get(to, world.network.hosts)
             expected = [host for host in members if host != packet.sender and (to, host) not in asked]

@@ -65,6 +65,11 @@ def test_a_datagram_to_a_group_is_a_transit_for_each_other_member_and_for_whoeve
     assert found(tmp_path, *rows, requests=asked) == (transit(5, 8), transit(5, 9, "h4"))
 
 
+def test_a_copy_that_comes_back_to_its_sender_is_no_transit(tmp_path):
+    rows = seen("h1", "s1", 5, "group 1"), seen("s1", "h1", 6, "group 1"), seen("s2", "h2", 8, "group 1")
+    assert found(tmp_path, *rows) == (transit(5, 8), transit(5, None, "h3"))
+
+
 def test_without_packets_there_are_no_transits(tmp_path):
     assert found(tmp_path) == ()
 
