@@ -1,8 +1,7 @@
-"""The fast checkers of order against their definitions, taken word by word, on small random histories; and how fast they are."""
+"""The fast checkers of order against their definitions, taken word by word, on small random histories; and on a large one."""
 
 from itertools import combinations, permutations
 from random import Random
-from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -310,7 +309,7 @@ def test_messages_to_listed_hosts_are_in_one_group_if_they_are_for_the_same_host
         assert judged(MULTIPLE_GROUP, history)[0] is Verdict.VIOLATED
 
 
-def big(hosts: int = 1000, messages: int = 1000) -> History:
+def big(hosts: int, messages: int) -> History:
     """Half of the hosts broadcast twice, and every host delivers every message in one order, each with a few missing."""
     random = Random(1)
     names = tuple(f"h{n}" for n in range(1, hosts + 1))
@@ -325,12 +324,11 @@ def big(hosts: int = 1000, messages: int = 1000) -> History:
     return History(names, broadcasts, deliveries, 3 * messages)
 
 
-def test_a_thousand_hosts_with_a_thousand_messages_are_checked_in_seconds():
-    history, network = big(), Connectivity(star(1000))
+def test_in_a_large_run_one_delivery_out_of_place_is_found():
+    """`benchmarks/checkers.py` measures how long a run of 600,000 deliveries takes."""
+    history, network = big(200, 200), Connectivity(star(200))
     last = history.deliveries[-1]
     swapped = history._replace(deliveries=(last._replace(at_ns=history.deliveries[0].at_ns), *history.deliveries[:-1]))
     for order in (SINGLE_SOURCE, MULTIPLE_SOURCE, MULTIPLE_GROUP, CAUSAL):
-        began = process_time()
         assert check_of(order)(history, promise(), network).verdict is Verdict.HOLDS
-        assert process_time() - began < 30, order
     assert check_of(MULTIPLE_GROUP)(swapped, promise(), network).verdict is Verdict.VIOLATED
