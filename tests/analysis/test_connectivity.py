@@ -3,6 +3,7 @@
 import pytest
 
 from analysis.judging.connectivity import Connectivity
+from analysis.judging.fault_windows import windows
 from analysis.judging.history import BroadcastEvent
 from hostagent.contract.promises import Carrier
 from runfiles.format import FaultRecord
@@ -134,6 +135,24 @@ def test_a_host_that_stays_down_is_not_correct_and_one_without_its_storage_does_
     assert parts(network, 50) == apart("14")
     assert network.correct == {"h1", "h4"}
     assert [network.life("h3", at_s * SECOND) for at_s in (5, 19, 20, 50)] == [0, 0, 1, 1]
+
+
+def test_a_host_is_not_there_before_it_arrives_and_after_it_departs_whatever_is_injected_meanwhile():
+    network = connectivity(
+        *(fault("late", "h2", 0), fault("crash", "h2", 5), fault("restart", "h2", 6), fault("arrive", "h2", 10, 11)),
+        *(fault("depart", "h3", 20), fault("restart", "h3", 30, storage="lost"), fault("late", "h4", 0)),
+    )
+    assert [parts(network, at_s) for at_s in (0, 7, 10, 11, 20, 40)] == [apart("13")] * 3 + [apart("123")] + [apart("12")] * 2
+    assert network.correct == {"h1", "h2"}
+    assert reached(network, at_s=1) == {"h1": 6, "h2": 16, "h3": 6}
+
+
+def test_how_long_hosts_were_away_is_shown_and_trees_are_not():
+    away = (fault("late", "h2", 0), fault("arrive", "h2", 10), fault("depart", "h3", 20), fault("tree", "group 1", 30))
+    assert [(window.label, window.start_ns // SECOND, window.end_ns // SECOND) for window in windows(away, 100 * SECOND)] == [
+        ("late h2", 0, 10),
+        ("depart h3", 20, 100),
+    ]
 
 
 def test_a_restart_of_a_host_that_runs_loses_nothing():
