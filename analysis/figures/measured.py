@@ -18,7 +18,7 @@ from analysis.judging.parents import Reformation, State, circles, cluster_tree_p
 from runfiles.format import FaultRecord
 from runfiles.parquet import read_parquet
 from runfiles.reading import RunInput
-from topologies.network import Network
+from topologies.network import Network, group_name
 
 
 class MissingRun(LookupError):
@@ -118,11 +118,12 @@ class MeasuredRun:
         return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
 
     def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
-        """The hosts to which `sender` sent a packet about a message, as far as a capture shows the packet."""
+        """The hosts to which `sender` sent a packet about a message, itself or in a group, as far as a capture shows the packet."""
         packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])
         about = pc.and_(pc.equal(packets["origin"], message[0]), pc.equal(packets["sequence"], message[1]))
         found = set(packets.filter(pc.and_(about, pc.equal(packets["sender"], sender)))["destination"].to_pylist())
-        return tuple(host for host in self.network.hosts if host in found)
+        groups = [{*members} - {sender} for number, members in self.input.members.items() if group_name(number) in found]
+        return tuple(host for host in self.network.hosts if host in found.union(*groups))
 
     def finding(self, promised: Promised) -> Finding:
         """Whether the run kept a guarantee, an order or a time bound, even one that its protocol does not promise."""

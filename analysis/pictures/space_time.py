@@ -4,7 +4,7 @@ A packet is drawn if its header names the message. A header of several messages 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from analysis.judging.history import MessageId
 from analysis.pictures.plots import DELIVERY, INK
 from analysis.pictures.repeat_plots import grid, panels
 from runfiles.errors import ResultsError
+from topologies.network import group_name
 
 EXPENSIVE: Final = "#D55E00"
 CHEAP: Final = "#777777"
@@ -99,7 +100,7 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     times = [(at_ns - start_ns) / 1e6 for at_ns in deliveries["delivered_ns"].to_pylist()]
     end_ms = AFTER * _horizon(times)
     height = _heights(run)
-    every = [stroke.since(start_ns) for stroke in strokes(run.table("packets"), message)]
+    every = [stroke.since(start_ns) for stroke in strokes(run.table("packets"), message, run.input.members)]
     shown = [stroke for stroke in every if stroke.start <= end_ms]
     control = sum(stroke.purpose == "control" for stroke in shown)
     if crowded := len(shown) > MOST_STROKES:
@@ -178,16 +179,39 @@ def _heights(run: MeasuredRun) -> dict[str, float]:
     return places
 
 
-def strokes(packets: pa.Table, message: MessageId) -> list[Stroke]:
-    """Every host-to-host packet about a message, from its first to its last sighting."""
+def strokes(packets: pa.Table, message: MessageId, members: Mapping[int, Sequence[str]]) -> list[Stroke]:
+    """Every host-to-host packet about a message, from its first to its last sighting; of a packet to a group, each copy for a member."""
     seen = _about(packets, message)
     seen = seen.filter(pc.and_(seen["packet"].is_valid(), seen["destination"].is_valid()))
+    groups = {group_name(number): hosts for number, hosts in members.items()}
+    to_group = pc.is_in(seen["destination"], value_set=pa.array(list(groups), pa.string()))
+    found = [*_whole(seen.filter(pc.invert(to_group))), *_copies(seen.filter(to_group), groups)]
+    return sorted(found, key=lambda stroke: stroke.start)
+
+
+def _whole(seen: pa.Table) -> Iterator[Stroke]:
+    """The packets from host to host."""
     seen = seen.append_column("arrived", pc.equal(seen["target"], seen["destination"]))
     found = seen.group_by(["sender", "packet", "destination", "purpose"]).aggregate(
         [("at_ns", "min"), ("at_ns", "max"), ("expensive", "any"), ("arrived", "any")]
     )
     columns = ("sender", "destination", "at_ns_min", "at_ns_max", "purpose", "expensive_any", "arrived_any")
-    return [Stroke(*(row[name] for name in columns)) for row in found.sort_by("at_ns_min").to_pylist()]
+    return (Stroke(*(row[name] for name in columns)) for row in found.to_pylist())
+
+
+def _copies(seen: pa.Table, groups: Mapping[str, Sequence[str]]) -> Iterator[Stroke]:
+    """The copies of packets to groups. A copy that arrived is marked if it crossed an expensive link; a lost one ends with its packet."""
+    packets: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in seen.to_pylist():
+        packets.setdefault((row["sender"], row["packet"]), []).append(row)
+    for (sender, _), rows in packets.items():
+        start, last = (choose(row["at_ns"] for row in rows) for choose in (min, max))
+        into = {row["target"]: row for row in rows}
+        for host in groups[rows[0]["destination"]]:
+            if host != sender:
+                copy = into.get(host)
+                end, marked = (copy["at_ns"], copy["dscp"] != 0) if copy else (last, False)
+                yield Stroke(sender, host, start, end, rows[0]["purpose"], marked, copy is not None)
 
 
 def _about(table: pa.Table, message: MessageId) -> pa.Table:

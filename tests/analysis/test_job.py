@@ -16,11 +16,13 @@ from rich.console import Console
 from analysis import job
 from analysis.books import FOREIGN, told_books
 from analysis.excuses import REROUTING_NS
+from analysis.figures.measured import MeasuredRun
 from analysis.figures.summary import Summary, read_summary
 from analysis.job import analyse, compare
 from analysis.judging.check_run import books_of
 from analysis.judging.judge import Verdict
 from analysis.pages.terminal_tables import summary_table
+from analysis.pictures.space_time import strokes
 from analysis.tables import journeys, scan
 from analysis.tables.small import small_tables
 from hostagent.contract.messages import Purpose
@@ -450,6 +452,16 @@ def test_a_datagram_to_a_group_is_one_packet_and_crosses_as_often_as_it_is_copie
     cost = summaries["multicast"].cost
     assert cost.expensive_packets_per_message == cost.expensive_crossings_per_message == 1
     assert (cost.expensive_data_crossings_per_message, cost.expensive_control_crossings_per_message) == (1, 0)
+
+
+def test_a_packet_to_a_group_is_drawn_as_its_copies(summaries, root):
+    assert summaries["copies excused"].balanced
+    directory = root / "copies excused"
+    found = strokes(pq.read_table(directory / "tables" / "packets.parquet"), ("h1", 1), load(directory).members)
+    first = [(s.destination, (s.end - s.start) / HOP_NS, s.expensive, s.arrived) for s in found if s.start < AGAIN_NS]
+    assert first == [("h2", 1, False, True), ("h3", 2, True, True), ("h4", 3, True, True)]
+    assert [s.arrived for s in found if s.destination == "h4"] == [True, False, False]
+    assert MeasuredRun(load(directory), summaries["copies excused"]).reached(("h4", 1), "h4") == ("h2",)
 
 
 def test_shares_and_delays_are_of_the_destinations_of_a_message(summaries, root):

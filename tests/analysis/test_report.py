@@ -188,7 +188,7 @@ def test_a_message_in_space_and_time_is_made_of_its_packets(place):
     packets = pq.read_table(place / "basic" / "1" / "tables" / "packets.parquet")
     found = [
         (s.sender, s.destination, s.start - START_NS, s.end - START_NS, s.purpose, s.expensive, s.arrived)
-        for s in strokes(packets, ("h1", 1))
+        for s in strokes(packets, ("h1", 1), {})
     ]
     ms = 1_000_000
     assert sorted(found) == [
