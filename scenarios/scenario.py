@@ -1,7 +1,8 @@
 """The types of an experiment: a network, a stream of broadcasts, faults, and time to settle. Reads and writes `scenario.json` of a run."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import accumulate, count, cycle, islice, repeat
@@ -46,13 +47,16 @@ SHORTEST_INTERVAL_MS = 0.01
 MOST_AT_ONCE = 10_000
 
 
-Arrivals = Literal["steady", "poisson", "poisson-per-host"]
+Arrivals = Literal["steady", "poisson", "poisson-per-host", "think"]
 """When broadcasts are made.
 
 steady            at equal intervals, the sources in turn
 poisson           at random times for the system as a whole: the gaps between two broadcasts are exponential, each from a random source
 poisson-per-host  at random times for each source: every source has exponential gaps of its own
+think             each source sends its next message an interval (think time) after it delivered its previous one itself
 """
+# With think time, how long a source may wait for the delivery of its own message before the run gives up, on average over the run.
+LONGEST_DELIVERY_MS = 1000.0
 
 
 class ScenarioError(ValueError):
@@ -91,6 +95,8 @@ class Workload:
             raise ScenarioError(f"settle must be zero, or up to {units.format_time(units.LONGEST_MS)}, not {self.settle:g} ms")
         if self.arrivals not in get_args(Arrivals):
             raise ScenarioError(f"arrivals={self.arrivals}: choose from {', '.join(get_args(Arrivals))}")
+        if self.arrivals == "think" and self.at_once != 1:
+            raise ScenarioError("arrivals=think: a source waits for the delivery of each message, so leave out at_once")
         if not 1 <= self.at_once <= MOST_AT_ONCE:
             raise ScenarioError(
                 f"at_once={self.at_once}: there must be at least one broadcast at a time, and at most {MOST_AT_ONCE:,}"
@@ -125,6 +131,29 @@ class Sending(NamedTuple):
     payload: bytes
     to: int | tuple[str, ...]
     """The number of a group, or hosts."""
+    follows: int = 0
+    """With think time: the sequence number of the message of this source whose delivery there starts the `at_ms`; 0 for none."""
+
+
+class Waiting:
+    """With think time, the broadcasts that wait for a delivery at their source; without it, none."""
+
+    def __init__(self, sendings: Iterable[Sending]) -> None:
+        self._waiting = {(sending.source, sending.follows): sending for sending in sendings if sending.follows}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def release(self, host: str, event: str, origin: str, sequence: int) -> Sending | None:
+        """The broadcast that this event of a host releases, to be made `at_ms` later; None for all other events."""
+        return self._waiting.pop((host, sequence), None) if event == "deliver" and origin == host else None
+
+    def problems(self) -> list[str]:
+        """A sentence if broadcasts were not made because the deliveries that they wait for did not come in time."""
+        if not self._waiting:
+            return []
+        sources = ", ".join(sorted({source for source, _ in self._waiting}))
+        return [f"{len(self._waiting)} broadcasts were not made: {sources} did not deliver its previous message in time"]
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -169,6 +198,8 @@ class Scenario:
                 self._check_membership()
         except (FaultError, GroupError) as error:
             raise ScenarioError(str(error)) from None
+        if self.script is None and self.workload.arrivals == "think":
+            self._check_sources_deliver()
 
     def _check_membership(self) -> None:
         members = {EVERYBODY: self.network.hosts} | {group.name: group.members for group in self.groups}
@@ -181,6 +212,15 @@ class Scenario:
                     )
         stream = self.script if self.script is not None else islice(self._stream(0), self.workload.messages)
         check_membership(self.faults, members, ((broadcast.at_ms, broadcast.source) for broadcast in stream))
+
+    def _check_sources_deliver(self) -> None:
+        for group in self.groups:
+            for source in self.sources:
+                if source not in group.members:
+                    raise ScenarioError(
+                        f"arrivals=think: {source} is not in group {group.name!r}, so it never delivers what it sends there; "
+                        f"choose sources that are in every group"
+                    )
 
     def _check_destination(self, broadcast: Broadcast) -> None:
         if not isinstance(broadcast.to, str):
@@ -213,31 +253,51 @@ class Scenario:
         return max((at_ms + after_ms for at_ms, fault in timed for after_ms, _ in steps(fault, self.network)), default=0.0)
 
     def ends_ms(self, seed: int) -> float:
-        """When the time to settle after the last broadcast and the last fault ends, in a run with this seed."""
-        last_broadcast_ms = max((sending.at_ms for sending in self.broadcasts(seed)), default=0.0)
+        """When the time to settle after the last broadcast and the last fault ends, in a run with this seed.
+
+        With think time, when that ends at the latest.
+        """
+        if self.script is None and self.workload.arrivals == "think":
+            rounds = -(-self.workload.messages // len(self.sources))
+            last_broadcast_ms = rounds * (self.workload.interval + LONGEST_DELIVERY_MS)
+        else:
+            last_broadcast_ms = max((sending.at_ms for sending in self.broadcasts(seed)), default=0.0)
         return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
 
     def broadcasts(self, seed: int) -> Iterator[Sending]:
-        """Every broadcast of a run with this seed."""
+        """Every broadcast of a run with this seed, also those that wait for a delivery."""
+        thinks = self.script is None and self.workload.arrivals == "think"
+        made: Counter[str] = Counter()
         script = self.script if self.script is not None else islice(self._stream(seed), self.workload.messages)
         numbers = self.group_numbers
         for number, broadcast in enumerate(script, start=1):
             to = broadcast.to if isinstance(broadcast.to, tuple) else numbers[broadcast.to]
-            yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), to)
+            follows = made[broadcast.source] if thinks else 0
+            made[broadcast.source] += 1
+            yield Sending(broadcast.at_ms, broadcast.source, payload_of(number, broadcast.payload), to, follows)
 
     def _stream(self, seed: int) -> Iterator[Broadcast]:
         """The broadcasts of the workload in order of time, without end."""
         random = Random(f"{seed}/workload")  # noqa: S311 - an experiment that can be repeated needs no secrets
         workload, groups = self.workload, [group.name for group in self.groups] or [EVERYBODY]
         draw = Random(f"{seed}/destinations")  # noqa: S311 - as above
-        chosen = cycle(groups) if workload.arrivals == "steady" else (draw.choice(groups) for _ in count())
-        arrivals = {"steady": self._steady, "poisson": self._poisson, "poisson-per-host": self._poisson_per_host}
+        chosen = cycle(groups) if workload.arrivals in {"steady", "think"} else (draw.choice(groups) for _ in count())
+        arrivals = {
+            "steady": self._steady,
+            "poisson": self._poisson,
+            "poisson-per-host": self._poisson_per_host,
+            "think": self._think,
+        }
         for at_ms, source in arrivals[workload.arrivals](workload.at_once * workload.interval, random):
             for to in islice(chosen, workload.at_once):
                 yield Broadcast(at_ms=at_ms, source=source, payload=workload.payload, to=to)
 
     def _steady(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
         return ((number * gap_ms, source) for number, source in enumerate(cycle(self.sources)))
+
+    def _think(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
+        """The first broadcast of each source at once, and each further one after its own last delivery."""
+        return ((0.0 if number < len(self.sources) else gap_ms, source) for number, source in enumerate(cycle(self.sources)))
 
     def _poisson(self, gap_ms: float, random: Random) -> Iterator[tuple[float, str]]:
         return ((at_ms, random.choice(self.sources)) for at_ms in _random_times(gap_ms, random))

@@ -10,10 +10,14 @@ from hostagent.contract.wire import COST_DSCP, PACK, leading
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
+from scenarios.scenario import Sending, Waiting
 from simulator.faults import NS_PER_MS, FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
 from topologies.network import group_name
+
+# With think time, how often to look whether all broadcasts were made.
+LOOK_NS = 100 * NS_PER_MS
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Outcome:
     unfired: list[Fault]
     events: list[tuple[str, Event]] = field(default_factory=list)
     """Host and event, in the order in which they happened."""
+    problems: list[str] = field(default_factory=list)
+    """What was asked for and not done."""
     crossings: list[tuple[Any, ...]] = field(default_factory=list)
     """Every packet on every link, if asked for: rows of the packets table, with the columns of `CROSSING`."""
 
@@ -67,10 +73,7 @@ def simulate(
         if name not in player.absent:
             host.start()
     _sample(world, round(sample_ms * NS_PER_MS))
-    for sending in scenario.broadcasts(seed):
-        host = world.hosts[sending.source]
-        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload, sending.to)
-    world.run(round(scenario.ends_ms(seed) * NS_PER_MS))
+    _play(scenario, seed, outcome)
     outcome.unfired = player.unfired
     if healing is not None:
         player.heal(healing)
@@ -89,6 +92,41 @@ def simulate(
         if host.alive and not host.paused:
             host.do(host.life.log, "stop")
     return outcome
+
+
+def _play(scenario: Scenario, seed: int, outcome: Outcome) -> None:
+    """Run until the time to settle ends. With think time, that begins when the last broadcast was made, or at the latest time for it."""
+    world, waiting = outcome.world, _plan(scenario, seed, outcome)
+    ends_ns = round(scenario.ends_ms(seed) * NS_PER_MS)
+    if waiting:
+        settle_ns = round(scenario.workload.settle * NS_PER_MS)
+        while waiting and world.now_ns < ends_ns - settle_ns:
+            world.run(world.now_ns + LOOK_NS)
+        outcome.problems = waiting.problems()
+        last_fault_ns = round(scenario.last_fault_ms * NS_PER_MS)
+        ends_ns = max(world.now_ns + round(scenario.workload.interval * NS_PER_MS), last_fault_ns) + settle_ns
+    world.run(ends_ns)
+
+
+def _plan(scenario: Scenario, seed: int, outcome: Outcome) -> Waiting:
+    """Plan the broadcasts: those of the timetable at their times, and those that wait for a delivery when it comes."""
+    world, sendings = outcome.world, list(scenario.broadcasts(seed))
+    waiting = Waiting(sendings)
+
+    def plan(sending: Sending) -> None:
+        host = world.hosts[sending.source]
+        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload, sending.to)
+
+    def log(host: str, event: Event) -> None:
+        outcome.events.append((host, event))
+        if sending := waiting.release(host, event.event, event.origin, event.sequence):
+            plan(sending)
+
+    for sending in sendings:
+        if not sending.follows:
+            plan(sending)
+    world.on_log = log
+    return waiting
 
 
 CROSSING = (

@@ -15,7 +15,7 @@ from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
 from scenarios.faults import Fault, LinkChange, late_hosts, name_of
-from scenarios.scenario import Sending
+from scenarios.scenario import Sending, Waiting
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
@@ -27,6 +27,7 @@ from testbed.running.agents import Agents
 from testbed.running.captures import Captures
 from testbed.running.faults import Injector, own_crashes
 from testbed.running.faults import refuse_impossible as refuse_faults
+from testbed.running.growing_logs import EventLogs
 from testbed.running.tasks import Task, described, never_fired, result_directory, versions, write_record
 from testbed.terminal import Progress
 from topologies.network import Link, Network, group_address
@@ -39,6 +40,8 @@ FRAME_BITS = 1514 * 8
 WATCH_S = 0.005
 # The period of checking that all child processes run: each check asks the kernel about every tcpdump.
 LOOK_S = 0.25
+# How often logs are read for deliveries that think time counts from: what a think time may be too long by.
+THINK_LOOK_S = 0.005
 # The largest difference between two readings of the clock offset that is not a clock that was set.
 STEP_NS = 1_000_000
 
@@ -204,11 +207,16 @@ def _play(stage: Stage, progress: Progress) -> None:
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     broadcasts = list(scenario.broadcasts(stage.task.seed))
+    waiting = Waiting(broadcasts)
     for number, sending in enumerate(broadcasts, start=1):
         show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
-        timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending, show)))
+        if not sending.follows:
+            timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending, show)))
     timeline.sort(key=lambda item: item[0])
     start = time.monotonic()
+    if waiting:
+        _play_with_think_time(stage, start, timeline, waiting)
+        return
     for at_ms, action in timeline:
         _sleep_until(start + at_ms / 1000, stage)
         if stage.agents.are_lost:
@@ -216,6 +224,28 @@ def _play(stage: Stage, progress: Progress) -> None:
         stage.attempt(action)
     progress("letting it settle")
     _sleep_until(start + scenario.ends_ms(stage.task.seed) / 1000, stage)
+
+
+def _play_with_think_time(
+    stage: Stage, start: float, timeline: list[tuple[float, Callable[[], object]]], waiting: Waiting
+) -> None:
+    """Play a timeline to which each delivery at a source adds its next broadcast; then wait for the settling time."""
+    scenario, logs = stage.task.scenario, EventLogs(stage.agents)
+    settle_s = scenario.workload.settle / 1000
+    longest_s = start + scenario.ends_ms(stage.task.seed) / 1000 - settle_s
+    while (timeline or waiting) and time.monotonic() < longest_s and not stage.agents.are_lost:
+        due_s = start + timeline[0][0] / 1000 if timeline else longest_s
+        _sleep_until(min(due_s, time.monotonic() + THINK_LOOK_S) if waiting else due_s, stage)
+        if timeline and time.monotonic() >= due_s:
+            stage.attempt(timeline.pop(0)[1])
+        now_ms = (time.monotonic() - start) * 1000
+        for host, event in logs.news() if waiting else ():
+            if sending := waiting.release(host, event.event, event.origin, event.sequence):
+                broadcast = partial(_broadcast, stage.agents, sending, lambda: None)
+                timeline.append((now_ms + sending.at_ms, broadcast))
+        timeline.sort(key=lambda item: item[0])
+    stage.problems += waiting.problems()
+    _sleep_until(time.monotonic() + settle_s, stage)
 
 
 def _broadcast(agents: Agents, sending: Sending, show: Callable[[], None]) -> None:

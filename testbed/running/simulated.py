@@ -35,6 +35,6 @@ def run(task: Task, progress: Progress) -> None:
             shaping="virtual time",
             captures=(),
             link_drops=drops,
-            problems=tuple(never_fired(outcome.unfired)),
+            problems=(*never_fired(outcome.unfired), *outcome.problems),
         )
         write_record(record, task.output)
