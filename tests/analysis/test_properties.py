@@ -378,3 +378,20 @@ def test_who_is_suspected_wrongly_is_not_owed_what_dead_hosts_delivered():
 def promise_of(core):
     """What a core promises, with the patience of the stage."""
     return msgspec.structs.replace(core.promise(core.Parameters(), 3), patience_ms=5000.0)
+
+
+def to_a_group(*delivered):
+    """h1 broadcasts to h1 and h2 of three hosts, and some hosts deliver."""
+    events = (("h1", 0, "broadcast", "h1", 1, {"group": 1, "to": ["h1", "h2"]}),)
+    events += tuple((host, 1000, "deliver", "h1", 1, {}) for host in delivered)
+    return make(("h1", "h2", "h3"), numbered(*events), 60 * SECOND, ())
+
+
+def test_messages_to_a_group_are_owed_to_its_members_only_and_created_elsewhere():
+    network = Connectivity(star(3), ended_ns=60 * SECOND)
+    for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE):
+        for_all, lacking = to_a_group("h1", "h2"), to_a_group("h1")
+        assert CHECKS[guarantee](for_all, promise(), network).verdict == Verdict.HOLDS
+        assert CHECKS[guarantee](lacking, promise(), network).reason.startswith("h2 never delivered message 1 of h1")
+    outside = CHECKS[G.NO_CREATION](to_a_group("h1", "h3"), promise(), network)
+    assert outside.reason == "h3 delivered message 1 of h1 at 0.000 s, which h1 broadcast at 0.000 s to other hosts only"
