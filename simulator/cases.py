@@ -82,6 +82,7 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
         sample_ms=SAMPLE_MS,
         pack_ms=case.pack_ms,
         multicasts=case.medium == "multicast",
+        on_transmit=recorder.left if recorder else None,
         on_crossing=recorder.crossed if recorder else None,
     )
     connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)

@@ -50,6 +50,7 @@ def simulate(
     healing: Healing | None = None,
     sample_ms: float = 1000.0,
     crossings: bool = False,
+    on_transmit: Callable[[int, Packet], None] | None = None,
     on_crossing: Callable[[int, Pipe, Packet], None] | None = None,
     pack_ms: float | None = 0.0,
     multicasts: bool = False,
@@ -59,13 +60,14 @@ def simulate(
     With `healing`, faults end with the settling time, and the run goes on for `healing.for_ms` on the healed network. Half-way through,
     every source that is up broadcasts once more; if no source is up, the first host that is up does. Without a new message, a host that
     is level with all others would have nothing to do. With `crossings`, every packet on every link is kept; for more packets than memory
-    holds, `on_crossing` is called with each packet instead.
+    holds, `on_crossing` is called with each packet instead, and `on_transmit` with each packet that leaves its host.
     """
     groups = scenario.members
     world = World(scenario.network, core, parameters, seed, pack_ms=pack_ms, groups=groups, multicasts=multicasts)
     player = FaultPlayer(world, scenario.faults, scenario.group_numbers)
     outcome = Outcome(world, 0, player.records, [])
     world.on_log = lambda host, event: outcome.events.append((host, event))
+    world.on_transmit = on_transmit
     world.on_crossing = on_crossing
     if crossings:
         world.on_crossing = lambda at_ns, pipe, packet: outcome.crossings.append(_row(at_ns, pipe, packet, core.number))

@@ -178,10 +178,15 @@ _LINK_OPTIONS = {
 
 
 TROUBLES = (*KINDS, *FOR_GOOD, *_LINK_OPTIONS)
-"""Every kind of trouble that a case can have."""
+"""Every kind of trouble that a case of any protocol can have."""
 
 MEMBERSHIP = ("join", "leave", "arrive", "depart")
 """More kinds of trouble, for protocols that know membership: hosts that join and leave groups, come late, and leave for good."""
+
+
+def troubles(core: type[Core]) -> tuple[str, ...]:
+    """Every kind of trouble that a case of a protocol can have."""
+    return (*TROUBLES, *MEMBERSHIP) if core.knows_membership else TROUBLES
 
 
 def draw_case(

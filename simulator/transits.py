@@ -10,18 +10,20 @@ from simulator.world import Packet, World
 
 
 class TransitRecorder:
-    """Notes when packets leave and reach hosts: `crossed` is what a world calls `on_crossing`."""
+    """Notes when packets leave and reach hosts: `left` is what a world calls `on_transmit`, and `crossed` what it calls `on_crossing`."""
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, int], tuple[int, Packet]] = {}
         self._arrived: dict[tuple[str, int], dict[str, int]] = {}
 
+    def left(self, at_ns: int, packet: Packet) -> None:
+        """A packet leaves its host, perhaps for a link that is down."""
+        self._left[packet.sender, packet.number] = at_ns, packet
+
     def crossed(self, at_ns: int, pipe: Pipe, packet: Packet) -> None:
         """A packet was seen on a link."""
         key = packet.sender, packet.number
-        if pipe.source == packet.sender:
-            self._left.setdefault(key, (at_ns, packet))
-        elif packet.destination == pipe.target or isinstance(packet.destination, int):
+        if packet.destination == pipe.target or isinstance(packet.destination, int):
             self._arrived.setdefault(key, {}).setdefault(pipe.target, at_ns)
 
     def transits(self, world: World, requests: Iterable[MembershipRequest]) -> tuple[Transit, ...]:

@@ -102,6 +102,7 @@ class World:
         self.on_view: Callable[[str, str, int, Mapping[str, Any]], None] = lambda *_: None
         """Called with the host, name, time and details of each view that is installed."""
         self.on_log: Callable[[str, Event], None] | None = None
+        self.on_transmit: Callable[[int, Packet], None] | None = None
         self.on_crossing: Callable[[int, Pipe, Packet], None] | None = None
         self.vanished: Counter[str] = Counter()
         self._under_way = 0
@@ -173,6 +174,8 @@ class World:
         else:
             self._trace.update(b"group %d " % to + datagram)
             packet = Packet(host.host, to, "", parts, number, len(datagram))
+        if self.on_transmit is not None:
+            self.on_transmit(self.now_ns, packet)
         self._cross(packet, self.pipes[host.host, self._last_switch[host.host]])
         if host.life.crashes or self.on_event is not None:
             self._notify_sent(host, parts)

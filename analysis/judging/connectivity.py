@@ -56,6 +56,8 @@ class Connectivity:
         self.restarts: dict[str, list[int]] = defaultdict(list)
         self.crashes: dict[str, list[Connected]] = defaultdict(list)
         """For each host that crashed, from when until when it may have died: when each crash was asked for and when it was in force."""
+        self.deaf_since: dict[str, int] = {}
+        """For each host that was to throw messages away on arrival, since when; which ones and when it did is not recorded."""
         self._losses: dict[str, list[int]] = defaultdict(list)
         self._stretch = max((1 / _clock_rate(fault) for fault in faults if fault.fault == "clock"), default=1.0)
         self.intervals = tuple(self._cut(network, faults, started_ns))
@@ -82,6 +84,8 @@ class Connectivity:
     def _remember(self, fault: FaultRecord, after: Ground) -> None:
         if fault.fault == "crash":
             self.crashes[fault.target].append((fault.asked_ns, fault.applied_ns))
+        elif fault.fault == "drop-message":
+            self.deaf_since.setdefault(fault.target, fault.asked_ns)
         elif fault.fault == "restart":
             self.restarts[fault.target].append(fault.applied_ns)
             if fault.details.get("storage") == "lost" and fault.target in after.amnesic:

@@ -135,12 +135,16 @@ class Environment:
         """
         self.effects.sends.append((to, self._encoded(message, purpose)))
 
-    def multicast(self, group: int, message: Message, purpose: Purpose) -> None:
+    def multicast(self, group: int, message: Message, purpose: Purpose, turn: int = 0) -> None:
         """Send a message to all other members of a group: in one datagram if the network multicasts, else in one to each member.
 
-        Each copy may be lost by itself. A host need not be a member of a group to send to it.
+        Each copy may be lost by itself. A host need not be a member of a group to send to it. With datagrams to each member, `turn` says
+        which member is the first: of a burst that is longer than a queue, always the same places are dropped, so what is sent again and
+        again should begin with another member each time.
         """
         others = [member for member in self.groups[group] if member != self.host]
+        start = turn % len(others) if others else 0
+        others = others[start:] + others[:start]
         encoded = self._encoded(message, purpose)
         receivers: list[Receiver] = [group] if self._multicasts and others else [*others]
         self.effects.sends += [(receiver, encoded) for receiver in receivers]

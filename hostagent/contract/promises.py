@@ -105,9 +105,15 @@ class TimeBound(msgspec.Struct, frozen=True, kw_only=True):
     network_ms: Amount
     """phi_N: the longest time that a datagram is under way between two hosts that can reach each other."""
     silence_ms: Amount = 0.0
-    """delta: the longest time between two messages, null messages included."""
+    """delta: the longest time between two messages, null messages included, where the bound includes it."""
     others: Items = 0
     """For P3: how many other members must be up and reachable."""
+
+    def packed(self, wait_ms: float) -> "TimeBound":
+        """The same bound if every datagram waits up to `wait_ms` before it leaves. How many there are in a row, the bound itself says."""
+        datagrams = round((self.bound_ms - self.silence_ms) / (self.process_ms + self.network_ms))
+        longer_ms = self.bound_ms + max(datagrams, 0) * wait_ms
+        return msgspec.structs.replace(self, bound_ms=longer_ms, network_ms=self.network_ms + wait_ms)
 
     def __str__(self) -> str:
         """The name of the promise."""
@@ -154,4 +160,6 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     def packed(self, pack_ms: float | None) -> "Promise":
         """The same promise with packing: both a message and the answer to it may wait `pack_ms` to share a datagram."""
-        return msgspec.structs.replace(self, patience_ms=self.patience_ms + 2 * (pack_ms or 0.0))
+        wait_ms = pack_ms or 0.0
+        time_bounds = tuple(bound.packed(wait_ms) for bound in self.time_bounds)
+        return msgspec.structs.replace(self, patience_ms=self.patience_ms + 2 * wait_ms, time_bounds=time_bounds)

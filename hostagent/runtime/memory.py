@@ -17,7 +17,7 @@ def _items(value: Any) -> int:
         return len(value) + sum(map(_items, value.values()))
     if isinstance(value, list | tuple | set | frozenset | deque):
         return len(value) + sum(map(_items, value))
-    # Shared parts are objects of this package.
-    if type(value).__module__.startswith("hostagent."):
-        return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env", "_core"})
-    return 0
+    # Parts and what they are made of; a callable is a way to call somebody, and not something kept.
+    if callable(value):
+        return 0
+    return sum(_items(part) for name, part in getattr(value, "__dict__", {}).items() if name not in {"env", "_env", "_core"})

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from analysis.judging.findings import Verdict
+from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from simulator import campaign as campaigns
 from simulator import cases
-from simulator.swarm import TROUBLES, draw_case
+from simulator.swarm import draw_case, troubles
 from testbed.ownership import hand_over
 from testbed.running.background import SparkStart
 from testbed.running.settings import check_parameters, split_settings
@@ -66,7 +67,7 @@ def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], argum
 
 def print_tally(protocol: str, tally: campaigns.Tally) -> None:
     """Print the verdicts of all cases, and the promises that they tested."""
-    every = math.comb(len(TROUBLES), 2)
+    every = math.comb(len(troubles(PROTOCOLS[protocol])), 2)
     output.print(
         f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -31,10 +32,10 @@ def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict
 
 
 def _number_or_text(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text
 
 
 def choose(variants: Sequence[Variant], protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> list[Variant]:

@@ -86,7 +86,7 @@ def test_the_simulator_records_what_the_table_of_its_packets_says(tmp_path, mult
     recorder = TransitRecorder()
     parameters = BestEffort.Parameters()
     asked = {"pack_ms": None, "multicasts": multicasts}
-    simulated = simulate(scenario, BestEffort, parameters, 1, on_crossing=recorder.crossed, **asked)
+    simulated = simulate(scenario, BestEffort, parameters, 1, on_transmit=recorder.left, on_crossing=recorder.crossed, **asked)
     kept = simulate(scenario, BestEffort, parameters, 1, crossings=True, **asked)
     rows = [dict(zip(CROSSING, row, strict=True)) for row in kept.crossings]
     run_input = SimpleNamespace(network=network, members={0: network.hosts, **scenario.members})

@@ -13,7 +13,7 @@ import hostagent
 from hostagent.contract.core import Core, Parameters
 from hostagent.contract.messages import Message
 from hostagent.protocols import PROTOCOLS
-from simulator.swarm import TROUBLES
+from simulator.swarm import troubles
 
 ROOM = Path(hostagent.__file__).parent
 CORES = sorted(file for place in ("contract", "parts", "protocols") for file in (ROOM / place).rglob("*.py"))
@@ -33,7 +33,7 @@ def test_it_says_what_it_is(core):
     promise = core.promise(core.Parameters(), hosts=5)
     assert promise.guarantees
     assert promise.patience_ms >= 0
-    assert core.beyond <= set(TROUBLES)
+    assert core.beyond <= set(troubles(core))
     assert issubclass(core.Parameters, Parameters)
     assert sys.modules[core.__module__].__doc__
 

@@ -1,8 +1,9 @@
 """AWAKE, UP and REACH of the third paper, section 6.3, as a run showed them.
 
 A host fails (F) when a fault crashes or pauses it, and also when it takes longer than phi_P to handle a datagram: from the arrival on its
-link to the `receive` line. It is awake again (A) when its agent runs and has caught up. It has recovered (R) when its protocol traces
-`recovered`, or, if no host of the run ever traces that, as soon as it is awake. A host is UP if it is awake and has recovered.
+link to the `receive` line. It fails for good when a fault makes it throw a message away on arrival, as no log says which. It is awake again
+(A) when its agent runs and has caught up. It has recovered (R) when its protocol traces `recovered`, or, if no host of the run ever traces
+that, as soon as it is awake. A host is UP if it is awake and has recovered.
 
 Two hosts can REACH each other in a time in which every datagram between them arrived within phi_N. That is read from the datagrams, not
 from injected faults: a lost datagram is one that did not arrive in time, whatever the reason.
@@ -20,6 +21,7 @@ from hostagent.contract.promises import TimeBound
 Span = tuple[int, int]
 """The first and the last instant of a time."""
 NS_PER_MS = 1_000_000
+_FOR_EVER = 2**63 - 1
 
 
 class Handling(NamedTuple):
@@ -80,6 +82,8 @@ class States:
         for handling in handlings(history):
             if handling.done_ns - handling.arrived_ns > bound.process_ms * NS_PER_MS:
                 self._asleep[handling.host].append((handling.arrived_ns, handling.done_ns))
+        for host, since_ns in connectivity.deaf_since.items():
+            self._asleep[host].append((since_ns, _FOR_EVER))
         self._recovered = _recovered(history)
         self._unreachable = _unreachable(history, round(bound.network_ms * NS_PER_MS))
         self._blocks: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
@@ -110,7 +114,7 @@ class States:
         """When a host that is awake again at `awake_ns` has recovered."""
         if self._recovered is None:
             return awake_ns
-        return next((at_ns for at_ns in self._recovered.get(host, ()) if at_ns >= awake_ns), 2**63 - 1)
+        return next((at_ns for at_ns in self._recovered.get(host, ()) if at_ns >= awake_ns), _FOR_EVER)
 
 
 def _recovered(history: History) -> dict[str, list[int]] | None:
