@@ -117,6 +117,16 @@ class MeasuredRun:
         packets = self.table("packets").select(["sender", "packet", "purpose"])
         return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
 
+    def data_packets(self) -> Counter[MessageId]:
+        """The number of packets with each message, on any links and without repetitions."""
+        packets = self.table("packets").select(["sender", "packet", "purpose", "origin", "sequence"])
+        data = (
+            packets.filter(pc.equal(packets["purpose"], "data"))
+            .group_by(["sender", "packet", "origin", "sequence"])
+            .aggregate([])
+        )
+        return Counter(zip(data["origin"].to_pylist(), data["sequence"].to_pylist(), strict=True))
+
     def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
         """The hosts to which `sender` sent a packet about a message, itself or in a group, as far as a capture shows the packet."""
         packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])

@@ -5,9 +5,11 @@ from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.cluster_tree import ClusterTree
 from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.uniform import Uniform
 
 PROTOCOLS: dict[str, type[Core]] = {
-    core.name: core for core in (BestEffort, Basic, ClusterTree, EagerReliable, LazyReliable, Uniform)
+    core.name: core for core in (BestEffort, Basic, ClusterTree, EagerReliable, LazyReliable, Uniform, Fan, PropagationGraph)
 }

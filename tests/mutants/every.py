@@ -3,10 +3,12 @@
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.cluster_tree import ClusterTree
 from hostagent.protocols.eager_reliable import EagerReliable
+from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
-from tests.mutants import cluster_tree, grouped, linked, parts, watchful
+from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, watchful
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
@@ -34,6 +36,7 @@ LINKS = {
     parts.ForgetsLettersAtRestart: "A host that restarts forgets the letters that were not acknowledged.",
     parts.NumbersAnewAtRestart: "A host that restarts begins its numbers again, and its letters are taken for old ones.",
     parts.SaysThatAllHasArrived: "Each letter says that all letters before it were acknowledged.",
+    parts.KeepsEveryLetter: "A letter that all have acknowledged is kept.",
     parts.SkipsTheLastHost: "The last host is sent no letters.",
     parts.AcknowledgesAnotherLetter: "The letter after the one that arrived is acknowledged.",
 }
@@ -142,6 +145,7 @@ CLUSTER_TREE = (
     Mutant(cluster_tree.NeverPrunes, "A message that everybody has is kept."),
     Mutant(cluster_tree.IgnoresTheCostBit, "Every packet is taken to be expensive, so every host is a cluster."),
     _exchange(cluster_tree.NeverProbes, "No leader reports to a host outside that is not its neighbour in the tree."),
+    _exchange(cluster_tree.NeverMissesItsParent, "A parent that says nothing is not given up."),
     _exchange(cluster_tree.TellsItsClusterNothing, "Hosts of a cluster are told nothing but messages."),
     _exchange(
         cluster_tree.AsksForNoGaps,
@@ -171,4 +175,41 @@ GROUPED = (
     Mutant(grouped.WaitsForTheFirstMembers, "Only the first two members of a group are waited for."),
 )
 
-MUTANTS = (*BASIC, *BEST_EFFORT, *EAGER, *LAZY, *UNIFORM, *CLUSTER_TREE, *GROUPED)
+FAN = (
+    Mutant(fan.DeliversOutOfOrder, "What arrives is delivered at once, whatever its number."),
+    Mutant(fan.DeliversEveryCopy, "A copy of a message that was delivered is delivered again."),
+    Mutant(with_part(Fan, "received", fan.ForgetsWhatItDelivered), "A host that restarts forgets what it delivered."),
+    Mutant(fan.ForgetsItsMessagesAtRestart, "A source that restarts forgets its messages."),
+    Mutant(fan.GivesUpWhatItMissed, "A host that restarts goes on with the first message that it hears, at level 3 too."),
+    Mutant(with_part(Fan, "received", fan.NeverAsks), "Nobody asks for what is missing."),
+    Mutant(
+        with_part(Fan, "received", fan.AsksForTheFirstOnly), "A host asks for the first message of a source and for no other."
+    ),
+    Mutant(fan.AnswersNobody, "A source does not answer requests."),
+    Mutant(fan.SendsNoNullMessages, "A source says nothing between its messages."),
+    Mutant(fan.SpeaksOnlyOnce, "A source sends one null message after each message and no more."),
+    Mutant(fan.SkipsTheLastHost, "The last host takes nothing."),
+)
+
+PROPAGATION = (
+    Mutant(propagation.SkipsItsLastChild, "A host passes nothing on to its last child."),
+    Mutant(propagation.DeliversItsOwnAtOnce, "A source delivers its own messages before it sends them."),
+    Mutant(propagation.SendsFromTheSource, "Each source sends to all members itself."),
+    Mutant(propagation.DeliversAtExtraHosts, "Hosts that only pass a message on deliver it too."),
+    Mutant(propagation.SendsToAnyMember, "A source sends to the first member, which passes on what it can."),
+    *(
+        Mutant(with_part(PropagationGraph, "_edges", mistake), wrong)
+        for mistake, wrong in {
+            propagation.ForgetsItemsAtRestart: "A host that restarts forgets what others may lack.",
+            propagation.NumbersAnewAtRestart: "A host that restarts begins its numbers again.",
+            propagation.SendsNoNullMessages: "Nobody says how many items there are.",
+            propagation.AnswersNoRequests: "Nobody answers requests.",
+            propagation.NeverForgetsItems: "What its receiver has is kept.",
+            propagation.SaysThatAllHasArrived: "A host that hears of items says that it has them.",
+        }.items()
+    ),
+    Mutant(propagation.in_order(propagation.HandsOnWhatComes), "Items are handled as they come, whatever their numbers."),
+    Mutant(propagation.in_order(propagation.ForgetsWhatArrivedAtRestart), "A host that restarts forgets what arrived."),
+)
+
+MUTANTS = (*BASIC, *BEST_EFFORT, *EAGER, *LAZY, *UNIFORM, *CLUSTER_TREE, *GROUPED, *FAN, *PROPAGATION)

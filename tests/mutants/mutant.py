@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostagent.contract.core import Core
-from hostagent.contract.promises import Guarantee
 from simulator.cases import run
 from simulator.shrink import broken
 from simulator.swarm import draw_case
@@ -36,12 +35,12 @@ class Mutant:
         words = re.sub("(?<=.)([A-Z])", lambda letter: f" {letter[0].lower()}", self.core.__name__).lower()
         return " ".join([words, *(f"({value})" for value in self.parameters.values())])
 
-    def breaks(self, seed: int) -> frozenset[Guarantee]:
+    def breaks(self, seed: int) -> frozenset[str]:
         """The promises that it breaks in the schedule of a seed; none in one that holds what the protocol does not claim to survive."""
         case, _ = draw_case(self.protocol, seed, self.parameters)
         return frozenset() if case.beyond else broken(run(case, self.core).judgement)
 
-    def search(self) -> tuple[int, frozenset[Guarantee]] | None:
+    def search(self) -> tuple[int, frozenset[str]] | None:
         """The first schedule that catches it, and the promises broken there."""
         tried = ((seed, self.breaks(seed)) for seed in range(1, MOST_SCHEDULES + 1))
         return next(((seed, promises) for seed, promises in tried if promises), None)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import msgspec
 
-from hostagent.contract.promises import Guarantee
 from tests.mutants.every import MUTANTS
 from tests.mutants.mutant import MOST_SCHEDULES, Mutant
 
@@ -22,7 +21,7 @@ class Caught(msgspec.Struct, frozen=True):
     """The schedule that caught a mutant, and the promises that it broke there."""
 
     seed: int
-    broken: tuple[Guarantee, ...]
+    broken: tuple[str, ...]
 
 
 def key(mutant: Mutant) -> str:

@@ -19,7 +19,7 @@ A site in no group is a tree of its own for the first four methods.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Literal, get_args
 
@@ -27,6 +27,8 @@ from hostagent.protocols.propagation_graph.graph import NOBODY, Groups, Propagat
 
 Method = Literal["heuristic-1", "heuristic-2", "heuristic-3", "random", "minimum-spanning-tree", "shortest-path-tree"]
 METHODS: tuple[Method, ...] = get_args(Method)
+Blind = Literal["heuristic-1", "random"]
+"""The methods that do not look at the network."""
 Distance = Callable[[str, str], float]
 """The cost of the path between two sites."""
 
@@ -148,3 +150,9 @@ def _shortest_path_tree(root: str, sites: Sequence[str], distance: Distance) -> 
 
 def _equal(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-9 * max(abs(one), abs(other), 1.0)
+
+
+def joined(parents: Mapping[str, str]) -> dict[str, str]:
+    """One tree out of a forest: all other roots become children of the first one. The paths of groups do not change."""
+    first, *others = [site for site, parent in parents.items() if parent == NOBODY]
+    return {**parents, **dict.fromkeys(others, first)}

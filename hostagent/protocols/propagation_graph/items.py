@@ -1,0 +1,80 @@
+"""What hosts say to each other in the propagation graph. All of it travels on streams that keep their order.
+
+`group`, `origin` and `sequence` of the header name the message of the application, or what a change of groups is about.
+"""
+
+from typing import Final
+
+from hostagent.contract.messages import HostName, HostSet, HostSetOrNone, Payload, SequenceNumber
+from hostagent.parts.streams import Item, Streams
+
+Passed = tuple[SequenceNumber, SequenceNumber, SequenceNumber]
+"""The sequence of a message, the graph in which it was passed on, and the view that it is for; all 0 for no message."""
+NONE: Final[Passed] = (0, 0, 0)
+
+
+class Submission(Item, frozen=True):
+    """A source hands a message to the primary destination. `told` is the graph in which it learnt which host that is.
+
+    `turn` counts how often the source had to turn to another host with its messages to this group.
+    """
+
+    told: SequenceNumber
+    turn: SequenceNumber
+    view: SequenceNumber
+    """The graph of the source when the message was multicast: its groups say whom the message is for."""
+    payload: Payload
+    listed: HostSetOrNone = b""
+    """The hosts that the message is for, if it is for no group."""
+    after: Passed = NONE
+    """The last message of the source to this group that a former primary destination has passed on."""
+
+
+class Relay(Item, frozen=True):
+    """A message on its way down graph `graph`."""
+
+    graph: SequenceNumber
+    view: SequenceNumber
+    payload: Payload
+    listed: HostSetOrNone = b""
+
+
+class Returned(Item, frozen=True):
+    """A submission that came to a host which is not the primary destination any more; in graph `graph` that is `primary`."""
+
+    graph: SequenceNumber
+    primary: HostName
+    view: SequenceNumber
+    after: Passed
+    """The last message of the source to this group that was passed on here."""
+    payload: Payload
+    listed: HostSetOrNone = b""
+
+
+class Change(Item, frozen=True):
+    """The origin asks the manager to be in the group, or to be in it no longer."""
+
+    joins: bool
+
+
+class Close(Item, frozen=True):
+    """Graph `graph` ends here: nothing comes after this on its edges."""
+
+    graph: SequenceNumber
+
+
+class Open(Item, frozen=True):
+    """Graph `graph` begins: it differs from the one before in the members of the group."""
+
+    graph: SequenceNumber
+    members: HostSet
+
+
+Carrying = Submission | Relay | Returned
+"""Items with a message of the application."""
+
+
+class Edges(Streams):
+    """The edges of all graphs, and the ways between sources, primary destinations and the manager."""
+
+    messages = (Submission, Relay, Returned, Change, Close, Open, *Streams.messages)

@@ -1,0 +1,366 @@
+"""The propagation graph: messages to groups travel down a forest of hosts, so that all hosts deliver them in one order.
+
+Source: the third paper (Spauster), section 3.4 (message passing), chapter 5 (dynamic groups), and chapter 7, Protocol 4 (atomic delivery),
+for several sources and overlapping groups. `generator` builds the forest; every host computes the same one from the groups.
+
+How. A source sends a message to the *primary destination* of its group, the lowest host of the forest that is above all members. A host
+that gets a message sends it on to those children that are or lead to members, and delivers it if it is a member itself. Every edge, also
+that from a source to a primary destination, is a stream that keeps its order (`hostagent.parts.streams`).
+
+Changes of groups. A host that joins or leaves asks the manager, which numbers the graphs. It sends *Close* down the old graph and *Open*,
+with the new members, down the new one. A host that has closed a graph passes nothing on, and keeps what sources send to it until the next
+graph is open there. It then returns to a source what it is not the primary destination of any more, and names the one that is; the source
+sends to that one only when all that it had sent before has come back, so its messages stay in order. An Open, or a message of a graph that
+is not open yet, waits. So several changes may be under way at once. A message to the former members may still be on its way down when one
+to the new members reaches their primary destination further down: that one waits until the other has passed.
+
+Model. Datagrams are lost, duplicated and reordered; hosts crash and restart with their storage. A host that is down blocks the hosts that
+get messages through it until it is back, and nobody else: a leaf stops nobody.
+
+Guarantees. No creation, no duplication, multiple-group order, strictly: no two hosts ever deliver two messages in different orders, failed
+ones included. When everybody is back, everybody has what it should (convergence). Protocol 4's bound (P4 within delta + 3 phi_P + 3 phi_N)
+holds on each edge while groups do not change; as it does not while they do, it is not promised.
+
+Messages. n packets (data) per message to n hosts, e more for the extra hosts on the way, and one less where the source is the primary
+destination; after a silence of delta a null message and an answer (control) on each edge that was used.
+
+Decisions. The paper's forest has a tree for each set of groups that overlap. As a message may be for everybody or for any hosts that are
+listed for it, the other roots and the hosts in no group are made children of the first root, which changes no group's paths. A message is
+for the members that its group had for the source when it was multicast, as the source has logged; where it is passed on in a later graph,
+it still goes to them, so a view is not agreed on as in virtual synchrony. The manager ignores the leave of a last member. A returned
+message comes back whole, so that sources keep no history. One number for all children, as in Protocol 4,
+works for one group only: here every pair of hosts has numbers of its own. The slips of Protocol 4 (it numbers from 0 where the root waits
+for 1; `y < m` means `y < p`) do not arise.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any, Final, Literal
+
+import msgspec
+
+from hostagent.contract.core import Core
+from hostagent.contract.environment import Environment
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose, host_set, hosts_in
+from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
+from hostagent.parts.streams import Item, StreamParameters
+from hostagent.protocols.propagation_graph.forest import Graphs
+from hostagent.protocols.propagation_graph.generator import Blind
+from hostagent.protocols.propagation_graph.graph import NOBODY
+from hostagent.protocols.propagation_graph.items import (
+    NONE,
+    Carrying,
+    Change,
+    Close,
+    Edges,
+    Open,
+    Passed,
+    Relay,
+    Returned,
+    Submission,
+)
+
+# Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
+REPETITIONS: Final = 20
+Flow = int | bytes
+"""What a source keeps in order: its messages to a group, or to the same listed hosts."""
+
+
+class PropagationGraphParameters(StreamParameters, frozen=True, kw_only=True):
+    """How the forest is built, and who manages changes of groups."""
+
+    graph: Blind = "heuristic-1"
+    """The method; those that look at the network are for `castbed graph` only."""
+    manager: str = ""
+    """The host that numbers the graphs; the first host if empty."""
+    failures: Literal["atomic"] = "atomic"
+    """What happens when a host fails: those below wait for it."""
+
+
+class Route(msgspec.Struct):
+    """Where a source sends the messages of a flow."""
+
+    primary: str
+    told: int
+    """The graph in which the source learnt which host is the primary destination."""
+    turn: int = 0
+    """How often the source has turned to another host."""
+    after: Passed = NONE
+    """The last message that the host before passed on."""
+    last: int = 0
+    """The sequence of the last message that was sent there."""
+    returned: list[tuple[Any, ...]] | None = None
+    """While messages come back: those that have, and those that were multicast meanwhile, in the order of their sequence."""
+
+
+class PropagationGraph(Core):
+    """Pass messages down the forest, and deliver them in the order in which they come."""
+
+    name = "propagation-graph"
+    number = 8
+    summary = "messages travel down a forest of hosts: one order for all groups, n + e packets"
+    assumes = "hosts that crash come back with their storage; those below wait for them"
+    beyond = frozenset({"restart-lost", "crash-for-good", "cut-off-for-good", "depart"})
+    knows_groups = True
+    knows_membership = True
+    messages = Edges.messages
+    Parameters = PropagationGraphParameters
+    parameters: PropagationGraphParameters
+
+    def __init__(self, env: Environment, parameters: PropagationGraphParameters) -> None:
+        super().__init__(env, parameters)
+        self._edges = self.add("edges", lambda own: Edges(own, parameters, self._on_item))
+        self._graphs = Graphs(env.groups, env.hosts, parameters.graph)
+        self._graph = 0
+        """The graph that is open here, or was the last."""
+        self._closed = False
+        self._waiting: dict[int, Item] = {}
+        """Submissions that came after a Close, and items of graphs that are not open yet, by the order of their arrival."""
+        self._arrivals = count(1)
+        self._routes: dict[Flow, Route] = {}
+        self._sent_back: dict[tuple[str, Flow], int] = {}
+        """By source and flow: the last turn in which a submission was returned."""
+        self._passed: dict[tuple[str, int], Passed] = {}
+        """By source and group: the last message that was passed on here."""
+        self._place = (NOBODY, NOBODY)
+        """The root of the tree, and the parent of this host there."""
+        self._issued = Graphs(env.groups, env.hosts, parameters.graph)
+        """The graphs that this host has issued as the manager."""
+
+    @classmethod
+    def promise(cls, parameters: PropagationGraphParameters, hosts: int) -> Promise:
+        """One strict order for all groups. A message passes every host of the longest path, each within the bound of a stream.
+
+        What is kept grows with the number of groups and of their changes, so bounded memory is not promised.
+        """
+        guarantees = (
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE),
+            *(Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS),
+        )
+        return Promise(
+            guarantees=guarantees,
+            orders=tuple(Order(scope, Strength.STRICT) for scope in (Scope.SINGLE_SOURCE, Scope.MULTIPLE_GROUP)),
+            patience_ms=REPETITIONS * parameters.bound_ms + hosts * parameters.bound_ms,
+            retained=20 * hosts + 100,
+        )
+
+    @classmethod
+    def check(cls, parameters: PropagationGraphParameters, hosts: tuple[str, ...]) -> None:
+        """Refuse a manager that is no host."""
+        if parameters.manager and parameters.manager not in hosts:
+            raise ValueError(f"manager={parameters.manager}: there is no such host")
+
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
+        for kind, numbered in _by_number(stored):
+            match kind, numbered:
+                case "opened", (_, (group, members)):
+                    self._install(group, hosts_in(members, self.env.hosts))
+                case "issued", (_, (group, members)):
+                    self._issued.add(group, hosts_in(members, self.env.hosts))
+                case "waiting", (number, item):
+                    self._waiting[number] = self._edges.decoded(item)
+        self._passed = {(source, group): tuple(passed) for source, group, passed in stored.get("passed", ())}
+        self._arrivals = count(max(self._waiting, default=0) + 1)
+        self._closed = stored.get("closed", False)
+        for flow, *route in stored.get("routes", ()):
+            self._routes[flow] = Route(*route)
+        self._sent_back = {(source, flow): turn for source, flow, turn in stored.get("sent back", ())}
+        self._enter()
+
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Submit a message, or keep it while earlier ones are on their way back from a former primary destination."""
+        listed = host_set(to.hosts, self.env.hosts) if to.group == LISTED else b""
+        submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
+        flow = _flow(submission)
+        if flow not in self._routes:
+            self._routes[flow] = Route(self._forest.primary(to.hosts), self._graph)
+        self._submit(self._routes[flow], submission)
+        self._store_routes()
+
+    def on_join(self, group: int) -> None:
+        """Ask the manager."""
+        self._send(self._manager, Change(group, self.env.host, 0, 0, joins=True))
+
+    def on_leave(self, group: int) -> None:
+        """Ask the manager."""
+        self._send(self._manager, Change(group, self.env.host, 0, 0, joins=False))
+
+    @property
+    def _manager(self) -> str:
+        return self.parameters.manager or self.env.hosts[0]
+
+    def _send(self, to: str, item: Item) -> None:
+        """Send an item to a host, which may be this one."""
+        if to == self.env.host:
+            self._on_item(to, item)
+        else:
+            self._edges.send(to, item, Purpose.DATA if isinstance(item, Carrying) else Purpose.CONTROL)
+
+    def _on_item(self, _sender: str, item: Item) -> None:
+        """Handle an item, or keep it until its graph is open."""
+        if self._must_wait(item):
+            self._keep(item)
+            return
+        match item:
+            case Submission():
+                self._take(item)
+            case Relay():
+                self._pass_on(item)
+            case Returned():
+                self._take_back(item)
+            case Change():
+                self._change(item)
+            case Close():
+                self._close(item)
+            case Open():
+                self._open(item)
+
+    def _must_wait(self, item: Item) -> bool:
+        match item:
+            case Submission(told=told, view=view):
+                return self._closed or max(told, view) > self._graph or self._is_early(item)
+            case Relay(graph=graph) | Close(graph=graph):
+                return graph > self._graph
+            case Open(graph=graph):
+                return graph > self._graph + 1 or not self._closed
+        return False
+
+    def _keep(self, item: Item) -> None:
+        number = next(self._arrivals)
+        self._waiting[number] = item
+        self.env.store(f"waiting/{number}", self._edges.encoded(item))
+
+    def _take(self, item: Submission) -> None:
+        """Pass a message on as its primary destination, or return it to its source.
+
+        Once one message of a flow was returned, those that the source sent before it knew are returned too, whoever they are for.
+        """
+        flow, hosts = _flow(item), self._hosts(item)
+        primary = self._forest.primary(hosts) if hosts else self.env.host
+        if primary == self.env.host and item.turn > self._sent_back.get((item.origin, flow), -1):
+            self._pass_on(Relay(item.group, item.origin, item.sequence, 0, self._graph, item.view, item.payload, item.listed))
+            return
+        self._sent_back[item.origin, flow] = item.turn
+        self.env.store("sent back", [(source, flow, turn) for (source, flow), turn in self._sent_back.items()])
+        message, passed = (item.group, item.origin, item.sequence), self._passed.get((item.origin, item.group), item.after)
+        self._send(item.origin, Returned(*message, 0, self._graph, primary, item.view, passed, item.payload, item.listed))
+
+    def _is_early(self, item: Submission) -> bool:
+        """Whether an earlier message of the source to the group is on its way down this graph to this host, and has not come yet."""
+        sequence, graph, view = item.after
+        hosts = self._graphs.members(item.group, view)
+        if not sequence or graph != self._graph or item.group == LISTED:
+            return False
+        below = frozenset((self.env.host,)).union(*self._below.values())
+        passes = self._forest.primary(hosts) in self._forest.path(self.env.host)[1:] and not below.isdisjoint(hosts)
+        last, in_graph, _ = self._passed.get((item.origin, item.group), NONE)
+        return passes and (in_graph != graph or last < sequence)
+
+    def _pass_on(self, item: Relay) -> None:
+        """Send a message down every subtree that has a destination, and deliver it if this host is one."""
+        hosts = self._hosts(item)
+        for child, below in self._below.items():
+            if not below.isdisjoint(hosts):
+                self._edges.send(child, item)
+        if self.env.host in hosts:
+            self.env.deliver(item.origin, item.sequence, item.payload)
+        self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
+        self.env.store("passed", [(source, group, passed) for (source, group), passed in self._passed.items()])
+        self._look_again()
+
+    def _take_back(self, item: Returned) -> None:
+        """A message has come back. When all that were sent to the former primary destination have, send them to the new one."""
+        route = self._routes[_flow(item)]
+        if route.returned is None:
+            # The first message that comes back decides where to turn; later ones may be for other hosts, and then come back again.
+            route.returned, route.primary, route.told, route.after = [], item.primary, item.graph, item.after
+        again = Submission(item.group, item.origin, item.sequence, 0, 0, 0, item.view, item.payload, item.listed)
+        # Later messages that were multicast meanwhile stay behind it.
+        place = sum(self._edges.decoded(each).sequence < item.sequence for each in route.returned)
+        route.returned.insert(place, self._edges.encoded(again))
+        if item.sequence == route.last:
+            held, route.returned = route.returned, None
+            route.turn += 1
+            for each in held:
+                self._submit(route, self._edges.decoded(each))
+        self._store_routes()
+
+    def _submit(self, route: Route, submission: Submission) -> None:
+        """Send a message to the primary destination, unless earlier ones are on their way back."""
+        if route.returned is not None:
+            route.returned.append(self._edges.encoded(submission))
+            return
+        route.last = submission.sequence
+        self._send(route.primary, msgspec.structs.replace(submission, told=route.told, turn=route.turn, after=route.after))
+
+    def _change(self, item: Change) -> None:
+        """The manager issues the next graph."""
+        group, host, last = item.group, item.origin, self._issued.last
+        before = self._issued.members(group, last)
+        members = tuple(other for other in self.env.hosts if (item.joins if other == host else other in before))
+        if members == before or not members:
+            return
+        old, number = self._issued.forest(last), self._issued.add(group, members)
+        self.env.store(f"issued/{number}", (group, host_set(members, self.env.hosts)))
+        self._send(old.root, Close(EVERYBODY, self.env.host, 0, 0, last))
+        opening = Open(group, self.env.host, 0, 0, number, host_set(members, self.env.hosts))
+        self._send(self._issued.forest(number).root, opening)
+
+    def _close(self, item: Close) -> None:
+        for child in self._below:
+            self._edges.send(child, item, Purpose.CONTROL)
+        self._closed = True
+        self.env.store("closed", True)
+        self.env.trace("closed", graph=item.graph)
+        self._look_again()
+
+    def _open(self, item: Open) -> None:
+        self.env.store(f"opened/{item.graph}", (item.group, item.members))
+        self.env.store("closed", False)
+        self._closed = False
+        self._install(item.group, hosts_in(item.members, self.env.hosts))
+        self._enter()
+        for child in self._below:
+            self._edges.send(child, item, Purpose.CONTROL)
+        self._look_again()
+
+    def _install(self, group: int, members: tuple[str, ...]) -> None:
+        self._graph = self._graphs.add(group, members)
+        self.env.install(group, members, self._graph)
+
+    def _enter(self) -> None:
+        """Compute the forest of the graph that is open, and this host's place in it."""
+        self._forest = self._graphs.forest(self._graph)
+        self._below = self._forest.below(self.env.host)
+        place = self._forest.root, self._forest.parents[self.env.host]
+        if place != self._place:
+            # The tree is drawn and looked up under its root; under a former root this host has no parent any more.
+            for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
+                if source:
+                    self.env.trace("parent", source=source, parent=parent)
+            self._place = place
+
+    def _look_again(self) -> None:
+        """Handle what has waited and need not wait any more, in the order of arrival; each item may close or open a graph."""
+        while ready := next((number for number, item in self._waiting.items() if not self._must_wait(item)), None):
+            self.env.store(f"waiting/{ready}", None)
+            self._on_item(self.env.host, self._waiting.pop(ready))
+
+    def _hosts(self, item: Submission | Relay) -> tuple[str, ...]:
+        """The hosts that a message is for."""
+        return hosts_in(item.listed, self.env.hosts) if item.group == LISTED else self._graphs.members(item.group, item.view)
+
+    def _store_routes(self) -> None:
+        self.env.store("routes", [(flow, *msgspec.structs.astuple(route)) for flow, route in self._routes.items()])
+
+
+def _flow(item: Carrying) -> Flow:
+    return item.listed if item.group == LISTED else item.group
+
+
+def _by_number(stored: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, Any]]]:
+    """The entries with numbered keys, such as `opened/3`, by kind and in the order of numbers."""
+    split = (key.partition("/") for key in stored)
+    for kind, number in sorted((kind, int(number)) for kind, slash, number in split if slash):
+        yield kind, (number, stored[f"{kind}/{number}"])

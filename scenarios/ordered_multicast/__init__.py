@@ -1,0 +1,1 @@
+"""The third paper: Spauster, "Ordered and Reliable Multicast Communication", a thesis."""
