@@ -135,7 +135,7 @@ class Sending(NamedTuple):
     """With think time: the sequence number of the message of this source whose delivery there starts the `at_ms`; 0 for none."""
 
 
-class Waiting:
+class FollowUps:
     """With think time, the broadcasts that wait for a delivery at their source; without it, none."""
 
     def __init__(self, sendings: Iterable[Sending]) -> None:

@@ -10,7 +10,7 @@ from hostagent.contract.wire import COST_DSCP, PACK, leading
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
-from scenarios.scenario import Sending, Waiting
+from scenarios.scenario import FollowUps, Sending
 from simulator.faults import NS_PER_MS, FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
@@ -110,10 +110,10 @@ def _play(scenario: Scenario, seed: int, outcome: Outcome) -> None:
     world.run(ends_ns)
 
 
-def _plan(scenario: Scenario, seed: int, outcome: Outcome) -> Waiting:
+def _plan(scenario: Scenario, seed: int, outcome: Outcome) -> FollowUps:
     """Plan the broadcasts: those of the timetable at their times, and those that wait for a delivery when it comes."""
     world, sendings = outcome.world, list(scenario.broadcasts(seed))
-    waiting = Waiting(sendings)
+    waiting = FollowUps(sendings)
 
     def plan(sending: Sending) -> None:
         host = world.hosts[sending.source]

@@ -4,7 +4,6 @@ An agent joins the groups of its host with its own socket, so it hears no others
 there has joined, and counts them nowhere. So one more socket on each host, which hears nothing, joins every group of the run: then the
 kernel counts the datagrams that reach a host without a member (`IgnoredMulti`), also while its agent is down, and the books know them.
 
-                _FROM_ITSELF.write_text("1")
 A host reports its groups by IGMP when they are first joined, for about a second. Nothing is joined first during a run, except a group that
 a user makes while the network is up; switches drop these reports.
 """

@@ -15,7 +15,7 @@ from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
 from scenarios.faults import Fault, LinkChange, late_hosts, name_of
-from scenarios.scenario import Sending, Waiting
+from scenarios.scenario import FollowUps, Sending
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
@@ -207,7 +207,7 @@ def _play(stage: Stage, progress: Progress) -> None:
         (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     broadcasts = list(scenario.broadcasts(stage.task.seed))
-    waiting = Waiting(broadcasts)
+    waiting = FollowUps(broadcasts)
     for number, sending in enumerate(broadcasts, start=1):
         show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
         if not sending.follows:
@@ -227,7 +227,7 @@ def _play(stage: Stage, progress: Progress) -> None:
 
 
 def _play_with_think_time(
-    stage: Stage, start: float, timeline: list[tuple[float, Callable[[], object]]], waiting: Waiting
+    stage: Stage, start: float, timeline: list[tuple[float, Callable[[], object]]], waiting: FollowUps
 ) -> None:
     """Play a timeline to which each delivery at a source adds its next broadcast; then wait for the settling time."""
     scenario, logs = stage.task.scenario, EventLogs(stage.agents)
