@@ -1,9 +1,9 @@
 #!./castbed run
-"""Three overlapping groups and messages at random times: each message reaches the members of its group, and nobody else handles it.
+"""Three overlapping groups and messages at random times: each message reaches the members of its group, with each protocol that knows groups.
 
-With every protocol that knows groups. The number of packets that carry a message depends on the size m of its group only, not on the number
-of hosts: m - 1 if the sender alone sends and is a member, m (m - 1) if every member passes the message on. h12 is in no group, and sends to
-all of them: that takes one packet more for each member.
+In all but the propagation graph, nobody else handles it, and the number of packets that carry a message depends on the size m of its group
+only, not on the number of hosts: m - 1 if the sender alone sends and is a member, m (m - 1) if every member passes the message on. h12 is in
+no group, and sends to all of them: that takes one packet more for each member.
 
     ./castbed run groups --set groups='alpha:h1,h2;beta:h2,h3,h4' --set sources=all
 """
@@ -19,7 +19,9 @@ from scenarios import Group, Scenario, Workload
 from topologies import clusters
 from topologies.properties import Expensive
 
-PROTOCOLS = ("best-effort", "basic", "eager-reliable", "lazy-reliable", "uniform")
+DIRECT = ("best-effort", "basic", "eager-reliable", "lazy-reliable", "uniform")
+"""The protocols in which only the source and the destinations of a message handle it."""
+PROTOCOLS = (*DIRECT, "propagation-graph")
 MEMBERS_RELAY = frozenset({"eager-reliable", "uniform"})
 GROUPS = (
     Group("alpha", ("h1", "h2", "h3", "h4")),
@@ -41,9 +43,9 @@ def claims(runs: Runs) -> Iterator[Claim]:
     """Destinations and packets of every message, from event logs and captures."""
     for run in runs:
         yield _delivered(run)
-        if run.input.run.medium == "unicast":
+        if run.input.run.medium == "unicast" and run.label in DIRECT:
             yield _nobody_else(run)
-        if run.label in PROTOCOLS:
+        if run.label in DIRECT:
             yield _counted(run)
 
 
