@@ -1,9 +1,9 @@
 #!./castbed run
-"""Three overlapping groups and messages at random times: each message reaches the members of its group, with each protocol that knows groups.
+"""Three overlapping groups and messages at random times: each message reaches its group, with each protocol that knows groups.
 
-In all but the propagation graph, nobody else handles it, and the number of packets that carry a message depends on the size m of its group
-only, not on the number of hosts: m - 1 if the sender alone sends and is a member, m (m - 1) if every member passes the message on. h12 is in
-no group, and sends to all of them: that takes one packet more for each member.
+In all but the propagation graph nobody else handles it, and the number of packets that carry a message depends on the size m of its group
+only, not on the number of hosts: m - 1 if the sender alone sends and is a member, m (m - 1) if every member passes the message on. h12 is
+in no group, and sends to all of them: that takes one packet more for each member.
 
     ./castbed run groups --set groups='alpha:h1,h2;beta:h2,h3,h4' --set sources=all
 """
