@@ -44,7 +44,7 @@ class PropagationGraph:
         return {group: self._route(group, members) for group, members in self.groups.items()}
 
     def _route(self, group: str, members: tuple[str, ...]) -> dict[str, str]:
-        primary = self._common_ancestor(members)
+        primary = self.common_ancestor(members)
         route = {primary: NOBODY}
         for member in members:
             site = member
@@ -53,7 +53,7 @@ class PropagationGraph:
                 site = route[site]
         return route
 
-    def _common_ancestor(self, members: tuple[str, ...]) -> str:
+    def common_ancestor(self, members: tuple[str, ...]) -> str:
         """The lowest site of the forest that is above all members or one of them."""
         common = self.ancestors(members[0])
         for member in members[1:]:
@@ -67,6 +67,15 @@ class PropagationGraph:
         while parent := self.parents[found[-1]]:
             found.append(parent)
         return found
+
+    def below(self, site: str) -> dict[str, frozenset[str]]:
+        """For each child of a site, the sites below the child and the child itself."""
+        below: dict[str, set[str]] = {child: set() for child in self.children(site)}
+        for other in self.parents:
+            for above in self.ancestors(other):
+                if above in below:
+                    below[above].add(other)
+        return {child: frozenset(sites) for child, sites in below.items()}
 
     @cached_property
     def roots(self) -> tuple[str, ...]:

@@ -44,9 +44,9 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose, host_set, hosts_in
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.streams import Item, StreamParameters
-from hostagent.protocols.propagation_graph.forest import Graphs
 from hostagent.protocols.propagation_graph.generator import Blind
 from hostagent.protocols.propagation_graph.graph import NOBODY
+from hostagent.protocols.propagation_graph.graphs import Graphs
 from hostagent.protocols.propagation_graph.items import (
     NONE,
     Carrying,
@@ -174,7 +174,7 @@ class PropagationGraph(Core):
         submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
         flow = _flow(submission)
         if flow not in self._routes:
-            self._routes[flow] = Route(self._forest.primary(to.hosts), self._graph)
+            self._routes[flow] = Route(self._tree.common_ancestor(to.hosts), self._graph)
         self._submit(self._routes[flow], submission)
         self._store_routes()
 
@@ -237,7 +237,7 @@ class PropagationGraph(Core):
         Once one message of a flow was returned, those that the source sent before it knew are returned too, whoever they are for.
         """
         flow, hosts = _flow(item), self._hosts(item)
-        primary = self._forest.primary(hosts) if hosts else self.env.host
+        primary = self._tree.common_ancestor(hosts) if hosts else self.env.host
         if primary == self.env.host and item.turn > self._sent_back.get((item.origin, flow), -1):
             self._pass_on(Relay(item.group, item.origin, item.sequence, 0, self._graph, item.view, item.payload, item.listed))
             return
@@ -253,7 +253,7 @@ class PropagationGraph(Core):
         if not sequence or graph != self._graph or item.group == LISTED:
             return False
         below = frozenset((self.env.host,)).union(*self._below.values())
-        passes = self._forest.primary(hosts) in self._forest.path(self.env.host)[1:] and not below.isdisjoint(hosts)
+        passes = self._tree.common_ancestor(hosts) in self._tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
         last, in_graph, _ = self._passed.get((item.origin, item.group), NONE)
         return passes and (in_graph != graph or last < sequence)
 
@@ -301,11 +301,11 @@ class PropagationGraph(Core):
         members = tuple(other for other in self.env.hosts if (item.joins if other == host else other in before))
         if members == before or not members:
             return
-        old, number = self._issued.forest(last), self._issued.add(group, members)
+        old, number = self._issued.tree(last), self._issued.add(group, members)
         self.env.store(f"issued/{number}", (group, host_set(members, self.env.hosts)))
-        self._send(old.root, Close(EVERYBODY, self.env.host, 0, 0, last))
+        self._send(old.roots[0], Close(EVERYBODY, self.env.host, 0, 0, last))
         opening = Open(group, self.env.host, 0, 0, number, host_set(members, self.env.hosts))
-        self._send(self._issued.forest(number).root, opening)
+        self._send(self._issued.tree(number).roots[0], opening)
 
     def _close(self, item: Close) -> None:
         for child in self._below:
@@ -330,10 +330,10 @@ class PropagationGraph(Core):
         self.env.install(group, members, self._graph)
 
     def _enter(self) -> None:
-        """Compute the forest of the graph that is open, and this host's place in it."""
-        self._forest = self._graphs.forest(self._graph)
-        self._below = self._forest.below(self.env.host)
-        place = self._forest.root, self._forest.parents[self.env.host]
+        """Compute the tree of the graph that is open, and this host's place in it."""
+        self._tree = self._graphs.tree(self._graph)
+        self._below = self._tree.below(self.env.host)
+        place = self._tree.roots[0], self._tree.parents[self.env.host]
         if place != self._place:
             # The tree is drawn and looked up under its root; under a former root this host has no parent any more.
             for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
