@@ -30,6 +30,7 @@ SMALLER = {
     "price_of_guarantees": {"messages": "40"},
     "propagation_graph": {},
     "sender_dies_halfway": {},
+    "site_fails_atomic": {},
     "source_cut_off": {"size": "2"},
     "tuning": {},
 }
