@@ -1,8 +1,8 @@
 #!./castbed run
 """A site fails, and those below it wait: atomic delivery in the propagation graph (third paper, section 7.1.2).
 
-With the groups of Figure 7.1, h3 passes messages on to h4 and h5, and h2 to nobody. While h3 is down, h4 and h5 deliver nothing, and h1 and h2 go on. While h2 is down,
-nobody else notices. When both are back, everybody has everything, in one order.
+With the groups of Figure 7.1, h3 passes messages on to h4 and h5, and h2 to nobody. While h3 is down, h4 and h5 deliver nothing, and h1
+and h2 go on. While h2 is down, nobody else notices. When both are back, everybody has everything, in one order.
 """
 
 from collections.abc import Iterator
