@@ -72,7 +72,7 @@ def replay(run, out, **options):
 
 
 def test_a_script_is_what_is_broadcast():
-    assert [(at_ms, source, len(payload)) for at_ms, source, payload, _ in SCENARIO.broadcasts(1)] == [
+    assert [(at_ms, source, len(payload)) for at_ms, source, payload, *_ in SCENARIO.broadcasts(1)] == [
         (broadcast.at_ms, broadcast.source, broadcast.payload) for broadcast in SCRIPT
     ]
     assert SCENARIO.sources == ("h3", "h1", "h2")
