@@ -183,7 +183,10 @@ class Environment:
         A message may be delivered again only after it was taken back.
         """
         self.effects.deliveries.append((origin, sequence, payload))
-        self.log("deliver", origin, sequence, {"ordinal": ordinal} if ordinal else None)
+        details = {"ordinal": ordinal} if ordinal else {}
+        self.effects.events.append(
+            Event(at_ns=self._clock.wall_ns(), event="deliver", origin=origin, sequence=sequence, details=details)
+        )
 
     def commit(self, origin: str, sequence: int) -> None:
         """Tell the application that a message which was delivered here will not be taken back."""

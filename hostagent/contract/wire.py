@@ -154,6 +154,7 @@ class Codec:
         self._rules = tuple(_rules(kind) for kind in kinds)
         self._defaults = tuple(_defaults(kind) for kind in kinds)
         self._run = run
+        self._ours = MAGIC, VERSION, protocol, run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
         self._receiver = numbers.get(receiver, 0)
@@ -204,8 +205,11 @@ class Codec:
             fields = HEADER.unpack_from(datagram)
         except struct.error:
             raise Refused("malformed") from None
-        self._check_header(fields)
-        _, _, _, kind, purpose, _, sender, _, group, origin, sequence, _ = fields
+        magic, version, protocol, kind, purpose, run, sender, _, group, origin, sequence, _ = fields
+        if (magic, version, protocol, run) != self._ours or kind >= len(self._kinds) or purpose >= _PURPOSES:
+            self._check_header(fields)
+        if sender == self._receiver or sender not in self._names or origin not in self._names:
+            self._check_header(fields)
         body = datagram[HEADER.size :]
         try:
             if kind == PACK:
@@ -217,7 +221,7 @@ class Codec:
         return Received(self._names[sender], messages, fields)
 
     def _check_header(self, fields: tuple[int, ...]) -> None:
-        """Refuse a header that no other host of this run can have written."""
+        """Refuse a header that no other host of this run can have written. Called for headers that are not as usual."""
         magic, version, protocol, kind, purpose, run, sender, _, _, origin, _, _ = fields
         if magic != MAGIC or version != VERSION or purpose >= _PURPOSES:
             raise Refused("malformed")

@@ -25,6 +25,10 @@ class SequenceSet:
 
     def add(self, number: int) -> bool:
         """Add a number, and say whether it is new."""
+        if number == self.prefix + 1 and not self._firsts:
+            # The usual case: the next number of a stream without gaps.
+            self.prefix = number
+            return True
         if number in self:
             return False
         self._add_range(number, number)

@@ -90,12 +90,11 @@ class Basic(Core):
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """A copy is delivered if new and acknowledged always; an acknowledgement ends the repetition."""
-        match message:
-            case Copy(group, origin, sequence, payload, nth):
-                self.delivery.deliver(origin, sequence, payload, group, nth)
-                self.env.send(sender, Ack(0, origin, sequence), Purpose.CONTROL)
-            case Ack(origin=self.env.host, sequence=sequence):
-                self._acknowledged(sender, sequence)
+        if isinstance(message, Copy):
+            self.delivery.deliver(message.origin, message.sequence, message.payload, message.group, message.nth)
+            self.env.send(sender, Ack(0, message.origin, message.sequence), Purpose.CONTROL)
+        elif message.origin == self.env.host:
+            self._acknowledged(sender, message.sequence)
 
     def on_timer(self, name: str) -> None:
         """Repeat a message to those who have not acknowledged it."""
