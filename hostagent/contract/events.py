@@ -24,8 +24,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Every agent logs `start`, `broadcast` and `stop`. What becomes of a message at a host are its marks: `receive`, `deliver`, `commit`,
     `take-back`. `join` and `leave` are what the application asked for, `view` is what the protocol made of it; `group` is a group that was
-    made during the run. Protocols add events of
-    their own with `trace`.
+    made during the run. Protocols add events of their own with `trace`.
     """
 
     at_ns: Nanoseconds

@@ -130,8 +130,7 @@ class InOrder(Part):
             self.env.store(sender, number)
 
     def _ask(self, sender: str, left: int) -> None:
-        missing = self._missing(sender)
-        if self._wait_ms is None or not missing:
+        if self._wait_ms is None or not (missing := self._missing(sender)):
             return
         self._asked[sender] = missing[-1], left
         if left == REPETITIONS:

@@ -33,7 +33,7 @@ works for one group only: here every pair of hosts has numbers of its own. The s
 for 1; `y < m` means `y < p`) do not arise.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final, Literal
 
@@ -152,19 +152,20 @@ class PropagationGraph(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
-        for kind, numbered in _by_number(stored):
-            match kind, numbered:
-                case "opened", (_, (group, members)):
-                    self._install(group, hosts_in(members, self.env.hosts))
-                case "issued", (_, (group, members)):
-                    self._issued.add(group, hosts_in(members, self.env.hosts))
-                case "waiting", (number, item):
-                    self._waiting[number] = self._edges.decoded(item)
-        self._passed = {(source, group): tuple(passed) for source, group, passed in stored.get("passed", ())}
+        for _, (group, members) in _numbered(stored, "opened"):
+            self._install(group, hosts_in(members, self.env.hosts))
+        for _, (group, members) in _numbered(stored, "issued"):
+            self._issued.add(group, hosts_in(members, self.env.hosts))
+        self._waiting = {number: self._edges.decoded(item) for number, item in _numbered(stored, "waiting")}
         self._arrivals = count(max(self._waiting, default=0) + 1)
         self._closed = stored.get("closed", False)
-        for flow, *route in stored.get("routes", ()):
-            self._routes[flow] = Route(*route)
+        for key, value in stored.items():
+            match key.split("/"):
+                case ["passed", group, source]:
+                    self._passed[source, int(group)] = tuple(value)
+                case ["route", _]:
+                    flow, *route = value
+                    self._routes[flow] = Route(*route)
         self._sent_back = {(source, flow): turn for source, flow, turn in stored.get("sent back", ())}
         self._enter()
 
@@ -174,9 +175,9 @@ class PropagationGraph(Core):
         submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
         flow = _flow(submission)
         if flow not in self._routes:
-            self._routes[flow] = Route(self._tree.common_ancestor(to.hosts), self._graph)
+            self._routes[flow] = Route(self._primary(to.hosts), self._graph)
         self._submit(self._routes[flow], submission)
-        self._store_routes()
+        self._store_route(flow)
 
     def on_join(self, group: int) -> None:
         """Ask the manager."""
@@ -237,7 +238,7 @@ class PropagationGraph(Core):
         Once one message of a flow was returned, those that the source sent before it knew are returned too, whoever they are for.
         """
         flow, hosts = _flow(item), self._hosts(item)
-        primary = self._tree.common_ancestor(hosts) if hosts else self.env.host
+        primary = self._primary(hosts) if hosts else self.env.host
         if primary == self.env.host and item.turn > self._sent_back.get((item.origin, flow), -1):
             self._pass_on(Relay(item.group, item.origin, item.sequence, 0, self._graph, item.view, item.payload, item.listed))
             return
@@ -253,7 +254,7 @@ class PropagationGraph(Core):
         if not sequence or graph != self._graph or item.group == LISTED:
             return False
         below = frozenset((self.env.host,)).union(*self._below.values())
-        passes = self._tree.common_ancestor(hosts) in self._tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
+        passes = self._primary(hosts) in self._tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
         last, in_graph, _ = self._passed.get((item.origin, item.group), NONE)
         return passes and (in_graph != graph or last < sequence)
 
@@ -265,13 +266,14 @@ class PropagationGraph(Core):
                 self._edges.send(child, item)
         if self.env.host in hosts:
             self.env.deliver(item.origin, item.sequence, item.payload)
-        self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
-        self.env.store("passed", [(source, group, passed) for (source, group), passed in self._passed.items()])
+        passed = self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
+        self.env.store(f"passed/{item.group}/{item.origin}", passed)
         self._look_again()
 
     def _take_back(self, item: Returned) -> None:
         """A message has come back. When all that were sent to the former primary destination have, send them to the new one."""
-        route = self._routes[_flow(item)]
+        flow = _flow(item)
+        route = self._routes[flow]
         if route.returned is None:
             # The first message that comes back decides where to turn; later ones may be for other hosts, and then come back again.
             route.returned, route.primary, route.told, route.after = [], item.primary, item.graph, item.after
@@ -284,7 +286,7 @@ class PropagationGraph(Core):
             route.turn += 1
             for each in held:
                 self._submit(route, self._edges.decoded(each))
-        self._store_routes()
+        self._store_route(flow)
 
     def _submit(self, route: Route, submission: Submission) -> None:
         """Send a message to the primary destination, unless earlier ones are on their way back."""
@@ -332,6 +334,7 @@ class PropagationGraph(Core):
     def _enter(self) -> None:
         """Compute the tree of the graph that is open, and this host's place in it."""
         self._tree = self._graphs.tree(self._graph)
+        self._primaries: dict[tuple[str, ...], str] = {}
         self._below = self._tree.below(self.env.host)
         place = self._tree.roots[0], self._tree.parents[self.env.host]
         if place != self._place:
@@ -351,16 +354,22 @@ class PropagationGraph(Core):
         """The hosts that a message is for."""
         return hosts_in(item.listed, self.env.hosts) if item.group == LISTED else self._graphs.members(item.group, item.view)
 
-    def _store_routes(self) -> None:
-        self.env.store("routes", [(flow, *msgspec.structs.astuple(route)) for flow, route in self._routes.items()])
+    def _store_route(self, flow: Flow) -> None:
+        key = flow if isinstance(flow, int) else flow.hex()
+        self.env.store(f"route/{key}", (flow, *msgspec.structs.astuple(self._routes[flow])))
+
+    def _primary(self, hosts: tuple[str, ...]) -> str:
+        """The primary destination of messages for these hosts. There are few sets of hosts, and many messages."""
+        if hosts not in self._primaries:
+            self._primaries[hosts] = self._tree.common_ancestor(hosts)
+        return self._primaries[hosts]
 
 
 def _flow(item: Carrying) -> Flow:
     return item.listed if item.group == LISTED else item.group
 
 
-def _by_number(stored: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, Any]]]:
-    """The entries with numbered keys, such as `opened/3`, by kind and in the order of numbers."""
-    split = (key.partition("/") for key in stored)
-    for kind, number in sorted((kind, int(number)) for kind, slash, number in split if slash):
-        yield kind, (number, stored[f"{kind}/{number}"])
+def _numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:
+    """The entries with keys such as `opened/3`, in the order of their numbers."""
+    keys = [key for key in stored if key.startswith(f"{kind}/")]
+    return sorted(((int(key.partition("/")[2]), stored[key]) for key in keys), key=lambda entry: entry[0])
