@@ -49,7 +49,7 @@ class StreamParameters(Parameters, frozen=True, kw_only=True):
 
     @property
     def bound_ms(self) -> float:
-        """Delta of the third paper's Protocol 4: within this time an item arrives at a host that can be reached."""
+        """Delta of the third paper's Protocol 4, rho of its Protocol 3: within this time an item arrives at a host that can be reached."""
         return self.silence_ms + 3 * (self.process_ms + self.network_ms)
 
 

@@ -34,24 +34,19 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostagent.contract.core import Core, Milliseconds, Parameters
+from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength, TimeBound, Timing
 from hostagent.parts.delivery import Copy
 from hostagent.parts.in_order import InOrder, Null, Request, asked_for
+from hostagent.parts.streams import StreamParameters
 
 
-class FanParameters(Parameters, frozen=True, kw_only=True):
+class FanParameters(StreamParameters, frozen=True, kw_only=True):
     """The level, and the times that the paper's bounds are made of."""
 
     level: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
-    process_ms: Milliseconds = 20.0
-    """phi_P: within this time a host handles an event."""
-    network_ms: Milliseconds = 150.0
-    """phi_N: within this time a datagram arrives, or it is lost; more than a queue of 100 packets on a 10 Mbit/s link (120 ms)."""
-    silence_ms: Milliseconds = 500.0
-    """delta: after this time without a message, a source of level 3 sends a null message."""
 
 
 class Fan(Core):
@@ -91,7 +86,7 @@ class Fan(Core):
             guarantees=tuple(guarantees),
             orders=(in_order,) if level else (),
             time_bounds=tuple(_bounds(parameters)),
-            patience_ms=20 * (parameters.silence_ms + 3 * (parameters.process_ms + parameters.network_ms)),
+            patience_ms=20 * parameters.bound_ms,
             background_per_source=(hosts - 1) * 1000 / parameters.silence_ms if level == 3 else 0.0,
             retained=2 * hosts,
         )
@@ -185,4 +180,4 @@ def _bounds(parameters: FanParameters) -> Iterator[TimeBound]:
     if level != 1:
         yield bound(Timing.P2, 3 * once_ms if level >= 2 else once_ms)
     if level == 3:
-        yield bound(Timing.Q2, parameters.silence_ms + 3 * once_ms, parameters.silence_ms)
+        yield bound(Timing.Q2, parameters.bound_ms, parameters.silence_ms)
