@@ -32,7 +32,7 @@ class LedCluster(msgspec.Struct, frozen=True):
 
 
 class TreeThen(msgspec.Struct, frozen=True):
-    """The tree at an instant, and the reasons why it is no tree of clusters."""
+    """The tree at an instant, and the reasons why it is no tree of clusters; there are none if it is not meant to be one."""
 
     at_ns: int
     at_s: float
@@ -50,6 +50,8 @@ class TreeReport(msgspec.Struct, frozen=True):
     trees: tuple[TreeThen, ...]
     reformations: tuple[Reformation, ...]
     leader_changes: tuple[LeaderChange, ...]
+    of_clusters: bool = True
+    """Whether it is meant to be a tree of clusters: its hosts say who leads a cluster."""
 
 
 def report(run: RunInput, history: History, source: str = "", times_ms: Sequence[float] = ()) -> TreeReport:
@@ -61,12 +63,15 @@ def report(run: RunInput, history: History, source: str = "", times_ms: Sequence
         raise ResultsError(f"{run.directory} has no tree of {source!r}: choose from {', '.join(known)}")
     chosen = source or known[0]
     happened = run.network, run.faults, history, chosen
+    of_clusters = any(change.leads is not None for change in history.parents)
+    instants = _instants(run, history, times_ms)
     return TreeReport(
         source=chosen,
         others=tuple(other for other in known if other != chosen),
-        trees=tuple(_tree_at(run, history, chosen, at_ns) for at_ns in _instants(run, history, times_ms)),
-        reformations=reformations(*happened),
-        leader_changes=leader_changes(*happened),
+        trees=tuple(_tree_at(run, history, chosen, at_ns, of_clusters=of_clusters) for at_ns in instants),
+        reformations=reformations(*happened) if of_clusters else (),
+        leader_changes=leader_changes(*happened) if of_clusters else (),
+        of_clusters=of_clusters,
     )
 
 
@@ -84,13 +89,13 @@ def _instants(run: RunInput, history: History, times_ms: Sequence[float]) -> lis
     return instants
 
 
-def _tree_at(run: RunInput, history: History, source: str, at_ns: int) -> TreeThen:
+def _tree_at(run: RunInput, history: History, source: str, at_ns: int, *, of_clusters: bool) -> TreeThen:
     state = state_at(run.network, run.faults, history, source, at_ns)
     return TreeThen(
         at_ns=at_ns,
         at_s=(at_ns - start_ns(history)) / 1e9,
         clusters=tuple(_led(state, cluster) for cluster in ground_at(run.network, run.faults, at_ns).clusters()),
-        problems=cluster_tree_problems(state.parents, state.clusters, source),
+        problems=cluster_tree_problems(state.parents, state.clusters, source) if of_clusters else (),
     )
 
 

@@ -139,6 +139,8 @@ class ParentChange(NamedTuple):
     source: str
     parent: str
     position: int = 0
+    leads: bool | None = None
+    """Whether the host leads its cluster; None in a tree of hosts that knows no clusters."""
 
 
 class Suspicion(NamedTuple):
@@ -294,7 +296,9 @@ class _OtherEvents:
             case "sample":
                 self.samples.append(Sample(at_ns, host, details["sent"], details["items"]))
             case "parent":
-                self.parents.change(ParentChange(at_ns, host, details["source"], details["parent"], position))
+                self.parents.change(
+                    ParentChange(at_ns, host, details["source"], details["parent"], position, details.get("leader"))
+                )
             case "suspect" | "trust":
                 self.suspicions.change(at_ns, host, details["host"], suspected=event == "suspect")
             case "view":

@@ -174,11 +174,11 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     return table
 
 
-def tree_table(source: str, tree: TreeThen) -> Table:
+def tree_table(source: str, tree: TreeThen, *, of_clusters: bool = True) -> Table:
     """A row for each cluster. A member is shown with its parent unless that is the only leader of the cluster."""
     more = len(tree.problems) - _MOST_PROBLEMS
     told = (*tree.problems[:_MOST_PROBLEMS], *([f"{more} more"] if more > 0 else []))
-    caption = f"no tree of clusters: {'; '.join(told)}" if told else "a tree of clusters"
+    caption = f"no tree of clusters: {'; '.join(told)}" if told else f"a tree of {'clusters' if of_clusters else 'hosts'}"
     table = _table(f"the tree of {source} at {tree.at_s:.3f} s", caption, ("leader", "its parent", "members", ""))
     for cluster in tree.clusters:
         parents = [parent or ("(the source)" if leader == source else "-") for leader, parent in cluster.leaders.items()]

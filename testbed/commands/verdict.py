@@ -47,8 +47,9 @@ def tree(arguments: Namespace) -> int:
         if not arguments.json:
             output.print(directory, soft_wrap=True)
             for then in report.trees:
-                output.print(tree_table(report.source, then))
-            output.print(reformation_table(report, history))
+                output.print(tree_table(report.source, then, of_clusters=report.of_clusters))
+            if report.of_clusters:
+                output.print(reformation_table(report, history))
             for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
                 output.print(line, soft_wrap=True)
             for picture in pictures:
