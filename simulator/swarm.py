@@ -195,20 +195,22 @@ def draw_case(
     """The case of a seed, and the kinds of trouble that it has. Nothing else depends on the medium."""
     random = Random(f"case/{protocol}/{seed}")  # noqa: S311 - repeatable, not secret
     core = PROTOCOLS[protocol]
-    beyond = random.randrange(BEYOND_ONE_IN) == 0
-    without = frozenset() if beyond else core.beyond
+    chosen = core.Parameters(**(parameters or {}))
+    not_survived = core.beyond_with(chosen)
+    without = frozenset() if random.randrange(BEYOND_ONE_IN) == 0 else not_survived
     topology, link_kinds = _draw_topology(random, without)
     network = find(topology)
     messages, interval_ms = random.randint(1, 20), float(random.choice((1, 10, 50)))
     draw = _Draw(random, network, messages * interval_ms + random.choice((100.0, 2000.0)), core)
     on = [kind for kind in KINDS if random.random() < 0.4 and kind not in without]
     drawn = [fault for kind in on for _ in range(random.randint(1, MOST_OF_A_KIND)) for fault in KINDS[kind](draw)]
-    promise = core.promise(core.Parameters(**(parameters or {})), len(network.hosts))
+    promise = core.promise(chosen, len(network.hosts))
     sources = tuple(random.sample(network.hosts, k=random.randint(1, min(3, len(network.hosts)))))
     pack_ms = PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0
     for_good = [kind for kind in FOR_GOOD if random.random() < 0.4 and kind not in without]
     dead = _draw_dead(draw) if "crash-for-good" in for_good else ()
     cut_off = _draw_side(draw) if "cut-off-for-good" in for_good else ()
+    lost = {*dead, *(host for host in network.hosts if network.access_switch(host) in cut_off)}
     alive_again = [fault for fault in drawn if not (isinstance(fault, vocabulary.Restart) and fault.host in dead)]
     groups = _draw_groups(network, core, seed)
     changes = _draw_membership(draw, seed, sources, groups, without)
@@ -226,7 +228,9 @@ def draw_case(
         dead=dead,
         cut_off=cut_off,
         parameters=parameters or {},
-        beyond=not core.beyond.isdisjoint((*on, *link_kinds)) or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
+        beyond=not not_survived.isdisjoint((*on, *link_kinds))
+        or len(lost) > core.most_lost(chosen, len(network.hosts))
+        or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
         pack_ms=pack_ms,
         medium=medium,
         groups=groups,

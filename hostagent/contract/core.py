@@ -110,6 +110,16 @@ class Core(Part, abc.ABC):
         """What the protocol promises with these parameters and this number of hosts; checkers hold the protocol to exactly that."""
 
     @classmethod
+    def beyond_with(cls, parameters: Any) -> frozenset[str]:  # noqa: ARG003 - for protocols to use
+        """The kinds of trouble that the protocol does not claim to survive with these parameters."""
+        return cls.beyond
+
+    @classmethod
+    def most_lost(cls, parameters: Any, hosts: int) -> int:  # noqa: ARG003 - for protocols to use
+        """How many of the hosts may be dead or cut off for good while the others go on. With more, only safety is looked at."""
+        return hosts
+
+    @classmethod
     def most_copies(cls, hosts: int) -> int:
         """Packets that one broadcast to this number of hosts may take when none is lost. The links must have room for them."""
         return hosts * (hosts - 1) if cls.all_relay else hosts - 1

@@ -6,7 +6,7 @@ each once, also across restarts: it stores the number of the last item that it h
 When an item or a sign of life of the sender shows that earlier items are missing, the receiver sends a `Request` for them. A request names
 at most `WINDOW` items; the next request follows when those have arrived. One that is not answered in time is repeated, three times; after
 that the receiver waits for the next item or sign of life, so that nobody is asked for ever who has died. How long an answer may take
-follows the round trips that were seen, as in TCP (RFC 6298): only answers to requests that were not repeated count.
+follows the round trips that were seen (`hostagent.parts.round_trips`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +16,12 @@ from typing import Any, Final
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, Ranges
+from hostagent.parts.round_trips import RoundTrips
 from hostagent.parts.sequences import SequenceSet
 
 WINDOW: Final = 64
 """Items in one request. The sender answers it in one go, which fills two thirds of the default queue of a link."""
 REPETITIONS: Final = 3
-# No answer is awaited for less than this: hosts handle events one after another, and share processors.
-SHORTEST_WAIT_S: Final = 0.02
 
 OnItem = Callable[[str, int, Any], None]
 """Called with the sender, the number and the item."""
@@ -56,10 +55,7 @@ class InOrder(Part):
         """The highest number that each sender is known to have used."""
         self._asked: dict[str, tuple[int, int]] = {}
         """For each sender that was asked: the highest number in the request, and how often the request may still be repeated."""
-        self._asked_s: dict[str, float] = {}
-        """When each sender was asked for the first time, until its answer comes or the request is repeated."""
-        self._trips_s: dict[str, tuple[float, float]] = {}
-        """The mean round trip to each sender, smoothed, and its mean deviation."""
+        self._trips = RoundTrips((wait_ms or 0.0) / 1000)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the number of the last item of each sender."""
@@ -80,8 +76,8 @@ class InOrder(Part):
 
     def take(self, sender: str, number: int, item: Any) -> None:
         """An item has arrived: hand on what is in order now, and ask for what is missing before the item."""
-        if sender in self._asked_s and number <= self._asked[sender][0] and not self.has(sender, number):
-            self._see_round_trip(sender, self.env.now() - self._asked_s.pop(sender))
+        if sender in self._asked and number <= self._asked[sender][0] and not self.has(sender, number):
+            self._trips.answered(sender, self.env.now())
         self.keep(sender, number, item)
         self._hand_on(sender)
         # What was asked for is no news of the sender.
@@ -103,7 +99,7 @@ class InOrder(Part):
         self._heard[sender] = max(number, self._heard.get(sender, 0))
         if sender in self._asked and (insists or self.last(sender) >= self._asked[sender][0]):
             del self._asked[sender]
-            self._asked_s.pop(sender, None)
+            self._trips.forget(sender)
             self.env.cancel_timer(sender)
         if sender not in self._asked:
             self._ask(sender, REPETITIONS)
@@ -113,7 +109,7 @@ class InOrder(Part):
         if name not in self._asked:
             super().on_timer(name)
         _, left = self._asked.pop(name)
-        self._asked_s.pop(name, None)
+        self._trips.forget(name)
         if left:
             self._ask(name, left - 1)
 
@@ -134,18 +130,9 @@ class InOrder(Part):
             return
         self._asked[sender] = missing[-1], left
         if left == REPETITIONS:
-            self._asked_s[sender] = self.env.now()
+            self._trips.asked(sender, self.env.now())
         self.env.send(sender, Request(EVERYBODY, sender, missing[-1], ranges(missing)), Purpose.CONTROL)
-        mean_s, deviation_s = self._trips_s.get(sender, (self._wait_ms / 1000, 0.0))
-        # Each repetition waits twice as long as the one before.
-        patient_s = max(SHORTEST_WAIT_S, mean_s + 4 * deviation_s) * 2 ** (REPETITIONS - left)
-        self.env.set_timer(sender, min(patient_s, self._wait_ms / 1000))
-
-    def _see_round_trip(self, sender: str, took_s: float) -> None:
-        """Take an answer into account. A clock that is set may make it look shorter than nothing, or very long."""
-        took_s = min(max(took_s, 0.0), (self._wait_ms or 0.0) / 1000)
-        mean_s, deviation_s = self._trips_s.get(sender, (took_s, took_s / 2))
-        self._trips_s[sender] = (7 * mean_s + took_s) / 8, (3 * deviation_s + abs(mean_s - took_s)) / 4
+        self.env.set_timer(sender, self._trips.wait_s(sender, REPETITIONS - left))
 
     def _missing(self, sender: str) -> list[int]:
         """The first numbers of a sender that are missing."""
