@@ -12,7 +12,7 @@ rules on what may be delivered, but each life apart from the lives before.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import compress
@@ -109,6 +109,17 @@ class Connectivity:
         """Whether at the end every host ran and all were connected."""
         part_of = self.intervals[-1].part_of
         return len(part_of) == len(self.hosts) and len(set(part_of.values())) == 1
+
+    def parts_at_end(self, quorum: int) -> dict[str, int]:
+        """The part of the network that each host is in at the end, without the hosts of parts that have fewer correct hosts than this."""
+        part_of = self.intervals[-1].part_of
+        sizes = Counter(part for host, part in part_of.items() if host in self.correct)
+        return {host: part for host, part in part_of.items() if sizes[part] >= quorum}
+
+    @property
+    def faults_ended_ns(self) -> int:
+        """Since when nothing has changed and no fault was injected."""
+        return max(self.intervals[-1].start_ns, self.last_fault_ns or 0)
 
     def patience_ns(self, promise: Promise) -> int:
         """How long a way must be open; longer if a clock runs slow, since its host waits longer before it tries again."""

@@ -23,6 +23,7 @@ class Guarantee(enum.StrEnum):
     AGREEMENT = "agreement"
     UNIFORM_AGREEMENT = "uniform agreement"
     CONVERGENCE = "convergence"
+    PROGRESS = "progress"
     ACYCLIC_ORDER = "one global order"
     NO_GAPS = "no gaps"
     SAME_POSITION = "same position"
@@ -142,6 +143,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     carrier: Carrier = Carrier.ORIGIN
     patience_ms: Amount
     """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
+    quorum: Items = 0
+    """For `CONVERGENCE` and `PROGRESS`: in a part of the network with fewer hosts than this nothing is due, as a majority is needed."""
     background_per_second: Amount = 0.0
     """Datagrams that a host sends per second when there is nothing left to do."""
     background_per_source: Amount = 0.0

@@ -1,7 +1,7 @@
 """How long to wait for an answer, from the round trips that were seen, as TCP does it (RFC 6298).
 
 Whoever asks another host for something says so (`asked`), and says when the answer came (`answered`). An answer to a question that was
-repeated does not count, since nobody knows which of the two it answers (Karn's rule). Each repetition waits twice as long as the one before.
+repeated does not count, since nobody knows which of the two it answers (Karn's rule). Each repetition waits twice as long as the last one.
 """
 
 from typing import Final

@@ -99,6 +99,7 @@ def test_how_many_cases_each_checker_judges():
         "agreement": 12,
         "uniform agreement": 12,
         "convergence": 12,
+        "progress": 12,
         "one global order": 3,
         "no gaps": 9,
         "same position": 0,
@@ -183,7 +184,7 @@ def test_in_a_damaged_history_what_is_there_counts_and_what_is_missing_does_not(
     assert finding.verdict is (Verdict.VIOLATED if shown else Verdict.UNKNOWN)
 
 
-WITH_PATIENCE = {G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE, G.QUIESCENCE, G.BOUNDED_MEMORY}
+WITH_PATIENCE = {G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE, G.PROGRESS, G.QUIESCENCE, G.BOUNDED_MEMORY}
 LIVENESS = [row[:3] for row in BROKEN if row[0] in WITH_PATIENCE]
 
 
@@ -225,7 +226,7 @@ def test_a_host_that_stays_away_or_lost_its_storage_is_held_to_nothing():
             stage.core = m.Bare
         stage.run(10)
         stage.events = [event for event in stage.events if event[0] != "h3"]
-        for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE):
+        for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE, G.PROGRESS):
             assert judged(guarantee, stage).verdict is Verdict.HOLDS
 
 
@@ -389,9 +390,28 @@ def to_a_group(*delivered):
 
 def test_messages_to_a_group_are_owed_to_its_members_only_and_created_elsewhere():
     network = Connectivity(star(3), ended_ns=60 * SECOND)
-    for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE):
+    for guarantee in (G.VALIDITY, G.AGREEMENT, G.UNIFORM_AGREEMENT, G.CONVERGENCE, G.PROGRESS):
         for_all, lacking = to_a_group("h1", "h2"), to_a_group("h1")
         assert CHECKS[guarantee](for_all, promise(), network).verdict == Verdict.HOLDS
         assert CHECKS[guarantee](lacking, promise(), network).reason.startswith("h2 never delivered message 1 of h1")
     outside = CHECKS[G.NO_CREATION](to_a_group("h1", "h3"), promise(), network)
     assert outside.reason == "h3 delivered message 1 of h1 at 0.000 s, which h1 broadcast at 0.000 s to other hosts only"
+
+
+def test_a_protocol_that_stops_for_good_converges_and_makes_no_progress():
+    stage = plays.source_crashes(m.AllAck)
+    assert judged(G.CONVERGENCE, stage).verdict is Verdict.NOT_TESTED
+    assert judged(G.PROGRESS, stage).verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(("quorum", "verdict"), [(2, Verdict.VIOLATED), (3, Verdict.NOT_TESTED)])
+def test_where_fewer_hosts_are_connected_than_a_protocol_needs_nothing_is_due(quorum, verdict):
+    """h3 is cut off for good; of h1 and h2, only h1 has its message."""
+    stage = Stage(m.StopsRetrying)
+    stage.isolate("h3")
+    stage.broadcast("h1")
+    stage.lose()
+    stage.run(20)
+    needs = msgspec.structs.replace(promise(), quorum=quorum)
+    for guarantee in (G.CONVERGENCE, G.PROGRESS):
+        assert check_of(guarantee)(stage.history(), needs, stage.connectivity()).verdict is verdict

@@ -109,6 +109,22 @@ def test_impairments_of_links_may_be_beyond_a_protocol_too(monkeypatch):
         assert ("loss=" in case.topology) == ("loss" in on)
 
 
+def test_too_many_hosts_lost_for_good_are_beyond_a_protocol_that_needs_a_majority(monkeypatch):
+    class Majority(Basic):
+        beyond = frozenset()
+
+        @classmethod
+        def most_lost(cls, parameters, hosts):  # noqa: ARG003 - as in Core
+            return (hosts - 1) // 2
+
+    monkeypatch.setitem(PROTOCOLS, "basic", Majority)
+    for seed in range(100):
+        case, _ = draw_case("basic", seed)
+        network = find(case.topology)
+        lost = {*case.dead, *(host for host in network.hosts if network.access_switch(host) in case.cut_off)}
+        assert case.beyond == (2 * len(lost) >= len(network.hosts))
+
+
 def test_a_number_always_gives_the_same_case(drawn):
     assert [draw_case("basic", seed) for seed in range(DRAWN)] == drawn
 

@@ -1,10 +1,11 @@
 """Convergence: when the faults have ended, hosts that run and stay connected have delivered the same messages of those that are for them.
 
 The message is due when the protocol's patience has passed since the last fault and since its first delivery at one of these hosts; before
-that it is too soon to tell.
+that it is too soon to tell. Where a protocol needs a number of hosts to go on (`promise.quorum`), smaller parts of the network owe nothing.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, Witness, cannot_judge, kept, name, unknown, violated
@@ -20,14 +21,13 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     """
     if stop := cannot_judge(history):
         return stop
-    final, time = connectivity.intervals[-1], Clock(history)
-    faults_ended_ns = max(final.start_ns, connectivity.last_fault_ns or final.start_ns)
+    part_of, time = connectivity.parts_at_end(promise.quorum), Clock(history)
     open_question: Finding | None = None
     delivered, destinations = deliverers(history), history.destinations
-    paid = sum(_agreeing(has, connectivity) for has in delivered.values())
+    paid = sum(_agreeing(has, part_of) for has in delivered.values())
     for message, has in delivered.items():
-        for host, source in _lacking(has, destinations.get(message, history.hosts), connectivity):
-            due_ns = max(source.at_ns, faults_ended_ns) + connectivity.patience_ns(promise)
+        for host, source in _lacking(has, destinations.get(message, history.hosts), part_of):
+            due_ns = max(source.at_ns, connectivity.faults_ended_ns) + connectivity.patience_ns(promise)
             if due_ns <= history.ended_ns:
                 return _violated(paid + 1, host, source, due_ns, time)
             missing = f"{host} had not delivered {name(source.message)} when the run ended at {time(history.ended_ns)}"
@@ -35,17 +35,15 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     return open_question or kept(history, paid, "no two hosts that were connected at the end were due to have the same message")
 
 
-def _agreeing(has: Deliverers, connectivity: Connectivity) -> int:
+def _agreeing(has: Deliverers, part_of: Mapping[str, int]) -> int:
     """The number of hosts that have a message which another host in their part of the network has too."""
-    part_of = connectivity.intervals[-1].part_of
     return sum(hosts for hosts in Counter(part_of[host] for host in has if host in part_of).values() if hosts > 1)
 
 
-def _lacking(has: Deliverers, to: tuple[str, ...], connectivity: Connectivity) -> list[tuple[str, Delivery]]:
+def _lacking(has: Deliverers, to: tuple[str, ...], part_of: Mapping[str, int]) -> list[tuple[str, Delivery]]:
     """The destinations that lack a message and are connected with a host that has it, each with the delivery at that host."""
     if len(has) == len(to):
         return []
-    part_of = connectivity.intervals[-1].part_of
     source_in = {part_of[host]: delivery for host, delivery in reversed(has.items()) if host in part_of}
     return [(host, source_in[part_of[host]]) for host in to if host in part_of and host not in has and part_of[host] in source_in]
 
