@@ -12,6 +12,7 @@ from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import Scenario, ScenarioError, Workload
+from scenarios.advice import surroundings
 from scenarios.faults import AnyFault, Crash, Partition, check, check_kinds
 from scenarios.groups import Group
 from scenarios.membership import check_known
@@ -72,7 +73,7 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
     """Simulate a case and judge it; `core` takes the place of the protocol that the case names."""
     scenario = case.scenario()
     core = core or PROTOCOLS[case.protocol]
-    parameters = msgspec.convert(case.parameters, core.Parameters)
+    parameters = msgspec.convert(core.advised(case.parameters, surroundings(scenario)), core.Parameters)
     healing = Healing(case.heal_for_ms, case.dead, case.cut_off) if case.heal_for_ms else None
     promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
     recorder = TransitRecorder() if promise.needs_transits else None

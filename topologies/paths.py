@@ -92,9 +92,27 @@ def _join(tree: Edges, switch: str, hops: Mapping[str, str]) -> list[str]:
 
 
 def distance(network: Network, one: str, other: str) -> float:
-    """The distance of two hosts: the number of expensive links on the path, plus a thousandth for each link."""
-    links = path(network, one, other) if one != other else ()
-    return sum(link.expensive for link in links) + len(links) / 1000
+    """The distance of two hosts: the number of expensive links between their switches, plus a thousandth for each link.
+
+    The links of the hosts themselves do not count. So a path over hosts that lie on the way is as long as the direct path.
+    """
+    expensive, links = _lengths(network, network.access_switch(other))[network.access_switch(one)]
+    return expensive + links / 1000
+
+
+@cache
+def _lengths(network: Network, towards: str) -> dict[str, tuple[int, int]]:
+    """For every switch, the expensive links and all links of its path to the switch `towards`."""
+    hops = _all_up(network, towards)
+    found = {towards: (0, 0)}
+    for start in hops:
+        way = [start]
+        while way[-1] not in found:
+            way.append(hops[way[-1]])
+        for switch, following in zip(way[-2::-1], way[:0:-1], strict=True):
+            expensive, links = found[following]
+            found[switch] = expensive + network.link(switch, following).expensive, links + 1
+    return found
 
 
 @cache

@@ -11,6 +11,7 @@ import msgspec
 
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.summary import Summary
+from hostagent.contract.advice import ADVICE
 from runfiles.decoding import decode
 from runfiles.errors import ResultsError
 
@@ -77,7 +78,8 @@ def facets(run: MeasuredRun) -> dict[str, str]:
         "pack_ms": "off" if record.pack_ms is None else f"{record.pack_ms:g}",
         # A setting may have the name of another fact: the setting `hosts` of a grid counts the hosts of each switch.
         **{key: str(value) for key, value in record.settings.items() if key not in {"hosts", "clusters"}},
-        **{f"{record.protocol}.{key}": _text(value) for key, value in record.parameters.items()},
+        # Advice follows from the network and the other parameters.
+        **{f"{record.protocol}.{key}": _text(value) for key, value in record.parameters.items() if key != ADVICE},
         **{key: _text(value) for key, value in asked.get("workload", {}).items()},
         "faults": str(len(asked.get("faults", ()))),
         "network": network.name,

@@ -55,6 +55,7 @@ from analysis.pages.view import (
     VerdictMark,
     VerdictRow,
 )
+from hostagent.contract.advice import ADVICE
 from runfiles.errors import ResultsError
 from runfiles.format import write_whole
 from topologies.network import Link, Network
@@ -333,7 +334,8 @@ def _parameters(page: Page) -> Iterator[NamedValue]:
     rows: dict[NamedValue, None] = {}
     for group in page.groups:
         record = group.runs[0].input.run
-        values = (f"{key} = {value if value != '' else 'none'}" for key, value in record.parameters.items())
+        told = {key: "from the network" if key == ADVICE and value else value for key, value in record.parameters.items()}
+        values = (f"{key} = {value if value != '' else 'none'}" for key, value in told.items())
         rows[NamedValue(record.protocol, ", ".join(values) or "none")] = None
     yield from rows
 

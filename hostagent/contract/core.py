@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
+from hostagent.contract.advice import ADVICE, Surroundings
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Destination, Message
 from hostagent.contract.promises import Promise
@@ -127,6 +128,21 @@ class Core(Part, abc.ABC):
     @classmethod
     def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:
         """Raise a `ValueError` with a sentence if these parameters make no sense among these hosts."""
+
+    @classmethod
+    def advise(cls, parameters: Any, surroundings: Surroundings) -> str:  # noqa: ARG003 - for protocols to use
+        """What the hosts are told of their surroundings before the start, with these parameters; empty for nothing.
+
+        A protocol that gives advice has a parameter `advice`, a text that is empty by default.
+        """
+        return ""
+
+    @classmethod
+    def advised(cls, parameters: Mapping[str, Any], surroundings: Surroundings) -> dict[str, Any]:
+        """The parameters of a run, with advice unless they have it already."""
+        chosen = msgspec.convert(parameters, cls.Parameters, strict=False)
+        advice = "" if parameters.get(ADVICE) else cls.advise(chosen, surroundings)
+        return {**parameters, ADVICE: advice} if advice else dict(parameters)
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """The application sends a message from this host. Messages are numbered 1, 2, ... and a restart continues the numbers.

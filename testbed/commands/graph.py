@@ -10,7 +10,7 @@ import msgspec
 from rich.table import Table
 
 from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
-from hostagent.protocols.propagation_graph.generator import generate
+from hostagent.protocols.propagation_graph.generator import BLIND, alike, generate
 from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
 from scenarios import Group, catalogue
 from scenarios.groups import GroupError, check_groups, random_groups, read_groups
@@ -53,9 +53,9 @@ def command(arguments: Namespace) -> int:
         groups, sites, network = _asked(arguments.groups, arguments.on)
     except GroupError as error:
         raise CannotRun(str(error)) from None
-    if arguments.by not in {"heuristic-1", "random"} and network is None:
+    if arguments.by not in BLIND and network is None:
         raise CannotRun(f"--by {arguments.by} needs a network: name it with --on, such as --on grid:rows=4,cols=4")
-    far = (lambda one, other: distance(network, one, other)) if network else (lambda _one, _other: 1.0)
+    far = (lambda one, other: distance(network, one, other)) if network else alike
     graph = generate({group.name: group.members for group in groups}, sites, arguments.by, far, arguments.seed)
     if arguments.independent:
         graph = make_independent(graph)

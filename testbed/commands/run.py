@@ -93,7 +93,7 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, medium: 
         variant.scenario,
         run.settings,
         run.protocol,
-        dict(run.parameters),
+        dict(variant.parameters),
         run.seed + seed_shift,
         out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
         label,

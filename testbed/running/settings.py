@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from hostagent.contract.advice import ADVICE
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from scenarios import Variant
+from scenarios.advice import surroundings
 from scenarios.faults import place_and_problem
 from testbed.errors import CannotRun
 
@@ -74,7 +76,7 @@ def _with_parameters(variant: Variant, parameters: Mapping[str, Any]) -> Variant
         core.check(msgspec.convert(together, core.Parameters, strict=False), variant.scenario.network.hosts)
     except ValueError as error:
         raise CannotRun(f"protocol {core.name}: {error}") from None
-    return dataclasses.replace(variant, parameters=together)
+    return dataclasses.replace(variant, parameters=core.advised(together, surroundings(variant.scenario)))
 
 
 def check_parameters(protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> None:
@@ -83,6 +85,8 @@ def check_parameters(protocols: Sequence[str], parameters: Mapping[str, Mapping[
         if protocol not in PROTOCOLS:
             raise CannotRun(f"there is no protocol {protocol!r}: choose from {', '.join(PROTOCOLS)}")
     for protocol, values in parameters.items():
+        if ADVICE in values:
+            raise CannotRun(f"{protocol}.{ADVICE} cannot be set: it is worked out from the network, so leave it out of --set")
         _check_values(PROTOCOLS[protocol], values)
 
 

@@ -21,20 +21,25 @@ A site in no group is a tree of its own for the first four methods.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from hostagent.protocols.propagation_graph.graph import NOBODY, Groups, PropagationGraph
 
 Method = Literal["heuristic-1", "heuristic-2", "heuristic-3", "random", "minimum-spanning-tree", "shortest-path-tree"]
 METHODS: tuple[Method, ...] = get_args(Method)
-Blind = Literal["heuristic-1", "random"]
+BLIND: Final[frozenset[Method]] = frozenset({"heuristic-1", "random"})
 """The methods that do not look at the network."""
 Distance = Callable[[str, str], float]
 """The cost of the path between two sites."""
 
 
+def alike(_one: str, _other: str) -> float:
+    """The distance where the network does not matter."""
+    return 1.0
+
+
 def generate(
-    groups: Groups, sites: Sequence[str], method: Method = "heuristic-1", distance: Distance = lambda _a, _b: 1.0, seed: int = 1
+    groups: Groups, sites: Sequence[str], method: Method = "heuristic-1", distance: Distance = alike, seed: int = 1
 ) -> PropagationGraph:
     """The propagation graph of some groups."""
     random = Random(f"{seed}/propagation graph")  # noqa: S311 - a graph that can be built again needs no secrets
@@ -120,8 +125,9 @@ class _Builder:
             return self._random.choice(candidates)
         if self._method == "heuristic-3":
             return min(candidates, key=lambda site: (self._distance(subroot, site), site not in shared, -count[site]))
-        near = self._distance if self._method == "heuristic-2" else lambda _a, _b: 0.0
-        return min((site for site in candidates if site in shared), key=lambda site: (-count[site], near(subroot, site)))
+        most = max(count[site] for site in candidates if site in shared)
+        tied = [site for site in candidates if site in shared and count[site] == most]
+        return min(tied, key=lambda site: self._distance(subroot, site)) if self._method == "heuristic-2" else tied[0]
 
 
 def _minimum_spanning_tree(root: str, sites: Sequence[str], distance: Distance, random: Random) -> dict[str, str]:
@@ -139,12 +145,14 @@ def _minimum_spanning_tree(root: str, sites: Sequence[str], distance: Distance, 
 def _shortest_path_tree(root: str, sites: Sequence[str], distance: Distance) -> dict[str, str]:
     """The parent of every site is the nearest site on a shortest path from the root to it."""
     order = {site: place for place, site in enumerate(sites)}
+    depth = {root: 0}
     far = {site: distance(root, site) for site in sites}
     outwards = sorted((site for site in sites if site != root), key=lambda site: (far[site], order[site]))
     parents = {root: NOBODY}
     for site in outwards:
         on_the_way = [placed for placed in parents if _equal(far[placed] + distance(placed, site), far[site])]
-        parents[site] = min(on_the_way, key=lambda placed: (distance(placed, site), far[placed], order[placed]))
+        parents[site] = min(on_the_way, key=lambda placed: (distance(placed, site), depth[placed], order[placed]))
+        depth[site] = depth[parents[site]] + 1
     return parents
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hostagent.protocols.propagation_graph.generator import Blind, generate, joined
+from hostagent.protocols.propagation_graph.generator import Distance, Method, alike, generate, joined
 from hostagent.protocols.propagation_graph.graph import PropagationGraph as Graph
 
 Members = Mapping[int, tuple[str, ...]]
@@ -12,10 +12,11 @@ Members = Mapping[int, tuple[str, ...]]
 class Graphs:
     """The members of every group in every graph so far."""
 
-    def __init__(self, groups: Members, hosts: tuple[str, ...], method: Blind) -> None:
+    def __init__(self, groups: Members, hosts: tuple[str, ...], method: Method, distance: Distance = alike) -> None:
         self._changes: dict[int, list[tuple[int, tuple[str, ...]]]] = {group: [(0, members)] for group, members in groups.items()}
         self._hosts = hosts
-        self._method = method
+        self._method: Method = method
+        self._distance = distance
         self.last = 0
         """The number of the last graph."""
 
@@ -33,4 +34,4 @@ class Graphs:
     def tree(self, graph: int) -> Graph:
         """The tree of a graph: the forest that the generator makes of its groups, with the roots joined."""
         groups = {str(group): self.members(group, graph) for group in self._changes if group}
-        return Graph(groups, joined(generate(groups, self._hosts, self._method).parents), {})
+        return Graph(groups, joined(generate(groups, self._hosts, self._method, self._distance).parents), {})

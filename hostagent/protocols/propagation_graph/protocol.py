@@ -1,7 +1,8 @@
 """The propagation graph: messages to groups travel down a forest of hosts, so that all hosts deliver them in one order.
 
 Source: the third paper (Spauster), section 3.4 (message passing), chapter 5 (dynamic groups), and chapter 7, Protocol 4 (atomic delivery),
-for several sources and overlapping groups. `generator` builds the forest; every host computes the same one from the groups.
+for several sources and overlapping groups. `generator` builds the forest; every host computes the same one from the groups and,
+for the methods that look at the network, from the distances between hosts that it was given before the start as advice.
 
 How. A source sends a message to the *primary destination* of its group, the lowest host of the forest that is above all members. A host
 that gets a message sends it on to those children that are or lead to members, and delivers it if it is a member itself. Every edge, also
@@ -39,12 +40,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from hostagent.contract.advice import Surroundings
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose, host_set, hosts_in
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.streams import Item, StreamParameters
-from hostagent.protocols.propagation_graph.generator import Blind
+from hostagent.protocols.propagation_graph.distances import distances_text, read_distances
+from hostagent.protocols.propagation_graph.generator import BLIND, Method, alike
 from hostagent.protocols.propagation_graph.graph import NOBODY
 from hostagent.protocols.propagation_graph.graphs import Graphs
 from hostagent.protocols.propagation_graph.items import (
@@ -69,8 +72,10 @@ Flow = int | bytes
 class PropagationGraphParameters(StreamParameters, frozen=True, kw_only=True):
     """How the forest is built, and who manages changes of groups."""
 
-    graph: Blind = "heuristic-1"
-    """The method; those that look at the network are for `castbed graph` only."""
+    graph: Method = "heuristic-1"
+    """How the forest is built: see `generator`."""
+    advice: str = ""
+    """For the methods that look at the network, the distances between hosts (see `distances`). Castbed works them out."""
     manager: str = ""
     """The host that numbers the graphs; the first host if empty."""
     failures: Literal["atomic"] = "atomic"
@@ -110,7 +115,8 @@ class PropagationGraph(Core):
     def __init__(self, env: Environment, parameters: PropagationGraphParameters) -> None:
         super().__init__(env, parameters)
         self._edges = self.add("edges", lambda own: Edges(own, parameters, self._on_item))
-        self._graphs = Graphs(env.groups, env.hosts, parameters.graph)
+        distance = read_distances(parameters.advice, env.hosts) if parameters.advice else alike
+        self._graphs = Graphs(env.groups, env.hosts, parameters.graph, distance)
         self._graph = 0
         """The graph that is open here, or was the last."""
         self._closed = False
@@ -124,7 +130,7 @@ class PropagationGraph(Core):
         """By source and group: the last message that was passed on here."""
         self._place = (NOBODY, NOBODY)
         """The root of the tree, and the parent of this host there."""
-        self._issued = Graphs(env.groups, env.hosts, parameters.graph)
+        self._issued = Graphs(env.groups, env.hosts, parameters.graph, distance)
         """The graphs that this host has issued as the manager."""
 
     @classmethod
@@ -146,9 +152,16 @@ class PropagationGraph(Core):
 
     @classmethod
     def check(cls, parameters: PropagationGraphParameters, hosts: tuple[str, ...]) -> None:
-        """Refuse a manager that is no host."""
+        """Refuse a manager that is no host, and distances that are not those between these hosts."""
         if parameters.manager and parameters.manager not in hosts:
             raise ValueError(f"manager={parameters.manager}: there is no such host")
+        if parameters.advice:
+            read_distances(parameters.advice, hosts)
+
+    @classmethod
+    def advise(cls, parameters: PropagationGraphParameters, surroundings: Surroundings) -> str:
+        """The distances between hosts, if the forest follows from them."""
+        return "" if parameters.graph in BLIND else distances_text(surroundings.hosts, surroundings.distance)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
