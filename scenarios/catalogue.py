@@ -18,10 +18,11 @@ import traceback
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate
+from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate, over_repeats
 from scenarios.groups import GroupError, read_groups
 from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
@@ -70,9 +71,13 @@ class Definition:
         return self._call("claims", lambda: evaluate(self.claims, runs) if self.claims else [])
 
     def picture(self, runs: Sequence[MeasuredRun]) -> Sweep | None:
-        """The sweep that the scenario draws from its runs; None if it draws none, or if one of the runs was not made."""
+        """The sweep that the scenario draws from its runs, with intervals over seeds; None if it draws none, or if a run is missing."""
+        sweep, seeds = self.sweep, dict.fromkeys(run.summary.seed for run in runs)
+        if sweep is None or not seeds:
+            return None
+        of_seed = [Runs([run for run in runs if run.summary.seed == seed]) for seed in seeds]
         try:
-            return self._call("sweep", lambda: self.sweep(Runs(runs)) if self.sweep else None)
+            return over_repeats([self._call("sweep", partial(sweep, chosen)) for chosen in of_seed])
         except MissingRun:
             return None
 

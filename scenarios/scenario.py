@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from runfiles.format import write
+from runfiles.format import Medium, write
 from runfiles.versions import decode_file
 from scenarios.faults import (
     AnyFault,
@@ -321,6 +321,8 @@ class Variant:
     protocol: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the protocol; the other parameters have the values of the user, or their defaults."""
+    medium: Medium | None = None
+    """How messages to groups travel, if the runs of the scenario differ in that; otherwise it is the user's choice."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.label) or self.label == "plots":

@@ -7,6 +7,7 @@ import msgspec
 
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
+from analysis.figures.statistics import estimate
 from analysis.judging.findings import Verdict
 from analysis.judging.judge import Promised
 from runfiles.decoding import decode
@@ -24,6 +25,7 @@ __all__ = [
     "evaluate",
     "kept",
     "least_cost",
+    "over_repeats",
     "status_word",
     "write_claims",
 ]
@@ -45,6 +47,24 @@ class Sweep(msgspec.Struct, frozen=True):
     x: str
     y: str
     lines: dict[str, list[tuple[float, float, str]]]
+    intervals: dict[str, list[tuple[float, float]]] = {}
+    """By line, of each point the 95 % confidence interval over repeats; empty without repeats."""
+
+
+def over_repeats(sweeps: Sequence[Sweep]) -> Sweep:
+    """One sweep of several that differ in the seed: the median of each point, with its interval. Points that not all have are left out."""
+    if len(sweeps) == 1:
+        return sweeps[0]
+    lines: dict[str, list[tuple[float, float, str]]] = {}
+    intervals: dict[str, list[tuple[float, float]]] = {}
+    for name, points in sweeps[0].lines.items():
+        for x, _, word in points:
+            values = [y for sweep in sweeps for its_x, y, _ in sweep.lines.get(name, ()) if its_x == x]
+            found = estimate(values)
+            if len(values) == len(sweeps) and found.low is not None and found.high is not None:
+                lines.setdefault(name, []).append((x, found.median, word))
+                intervals.setdefault(name, []).append((found.low, found.high))
+    return msgspec.structs.replace(sweeps[0], lines=lines, intervals=intervals)
 
 
 Claims = Callable[[Runs], Iterable[Claim]]

@@ -221,6 +221,9 @@ def sweep_figure(sweep: Sweep) -> Figure:
     for (name, points), (colour, style, marker) in zip(sweep.lines.items(), looks(sweep.lines).values(), strict=True):
         xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
         axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
+        reaches = [(y - low, high - y) for (_, y, _), (low, high) in zip(points, sweep.intervals.get(name, ()), strict=False)]
+        if reaches:
+            axes.errorbar(xs, ys, list(zip(*reaches, strict=True)), fmt="none", ecolor=colour, capsize=4, linewidth=1.2)
         for x, y, word in points:
             axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
     every = [point for points in sweep.lines.values() for point in points]

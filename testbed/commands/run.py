@@ -49,7 +49,7 @@ def run(arguments: Namespace) -> int:
             directory,
             variant.label,
             arguments.pack,
-            arguments.medium,
+            variant.medium or arguments.medium,
         )
         for variant in variants
         for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))

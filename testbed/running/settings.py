@@ -48,14 +48,14 @@ def choose(variants: Sequence[Variant], protocols: Sequence[str], parameters: Ma
 
 
 def _with_protocol(variants: Sequence[Variant], protocol: str) -> list[Variant]:
-    """The scenario's runs of a protocol; if it has none, a run of the protocol for each different network, workload or faults."""
+    """The scenario's runs of a protocol; if it has none, a run of it for each different network, workload, faults or medium."""
     own = [variant for variant in variants if variant.protocol == protocol]
-    different = [
-        variant for place, variant in enumerate(variants) if variant.scenario not in [v.scenario for v in variants[:place]]
-    ]
+    situations = [(variant.scenario, variant.medium) for variant in variants]
+    different = [variant for place, variant in enumerate(variants) if situations[place] not in situations[:place]]
     alone = len(different) == 1
     return own or [
-        Variant(protocol if alone else f"{variant.label}-{protocol}", variant.scenario, protocol) for variant in different
+        Variant(protocol if alone else f"{variant.label}-{protocol}", variant.scenario, protocol, medium=variant.medium)
+        for variant in different
     ]
 
 

@@ -101,7 +101,7 @@ def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str
             output=out / label / str(seed),
             label=label,
             pack_ms=plan.pack_ms,
-            medium=_medium(plan, point),
+            medium=variant.medium or _medium(plan, point),
         )
 
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep, evaluate, least_cost
+from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep, evaluate, least_cost, over_repeats
+from analysis.pictures.plots import sweep_figure
 from runfiles.reading import load
 from scenarios import Scenario, ScenarioError, Variant, Workload
 from scenarios.catalogue import Definition, find
@@ -230,6 +231,20 @@ def test_a_scenario_without_claims_prints_none_and_a_sweep_is_drawn(made, spark,
     assert not (tmp_path / "claims.json").exists()
 
 
+def test_a_sweep_of_several_seeds_has_medians_and_intervals_of_the_points_that_all_have():
+    sweeps = [Sweep("t", "x", "y", {"one": [(1.0, y, "a"), (2.0, 5.0, "")], "two": [(1.0, y, "")]}) for y in (1.0, 2.0, 9.0)]
+    sweeps[2].lines["two"].clear()
+    together = over_repeats(sweeps)
+    assert together.lines == {"one": [(1.0, 2.0, "a"), (2.0, 5.0, "")]}
+    (low, high), exact = together.intervals["one"]
+    assert low < 1.0
+    assert high > 9.0
+    assert exact == (5.0, 5.0)
+    assert over_repeats(sweeps[:1]) is sweeps[0]
+    (line,) = [line for line in sweep_figure(together).axes[0].collections if line.get_segments()]
+    assert [segment[:, 0].tolist() for segment in line.get_segments()] == [[1.0, 1.0], [2.0, 2.0]]
+
+
 def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
     """Two hosts, three messages 50 ms apart, each a copy and an acknowledgement over the one expensive link."""
     asked: list[MeasuredRun] = []
@@ -252,3 +267,13 @@ def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
     assert least_cost(measured, 5.0).holds is None
     assert measured.faults() == measured.cycles() == []
     assert load(measured.directory).network == measured.network
+
+
+def test_the_runs_of_a_scenario_may_differ_in_the_medium_with_any_protocol():
+    scenario = Scenario(network=clusters(2, 1, "line"))
+    variants = [Variant(medium, scenario, "basic", medium=medium) for medium in ("unicast", "multicast")]
+    chosen = choose(variants, ("best-effort",), {})
+    assert [(variant.label, variant.medium) for variant in chosen] == [
+        ("unicast-best-effort", "unicast"),
+        ("multicast-best-effort", "multicast"),
+    ]

@@ -46,7 +46,8 @@ def test_the_claims_hold(name, spark, tmp_path):
     directories = []
     for variant in choose(definition.build(SMALLER[name]), (), {}):
         directory = tmp_path / variant.label
-        task = Task(name, variant.scenario, {}, variant.protocol, dict(variant.parameters), 1, directory, variant.label)
+        asked = variant.scenario, {}, variant.protocol, dict(variant.parameters), 1, directory, variant.label
+        task = Task(name, *asked, medium=variant.medium or "unicast")
         simulated.run(task, lambda *_: None)
         directories.append(directory)
     summaries = analyse(directories, spark)
