@@ -158,6 +158,19 @@ class Environment:
             if host != self.host:
                 self.send(host, message, purpose)
 
+    def send_to_some(self, hosts: Collection[str], group: int, message: Message, purpose: Purpose) -> None:
+        """Send a message to some other hosts: in one datagram to each or, if the network multicasts, in one to a group.
+
+        That is the group that is named if it has all of them, else everybody. The other members hear the message too, so it must tell
+        whom it is for.
+        """
+        if not self._multicasts or len(hosts) == 1:
+            for host in hosts:
+                self.send(host, message, purpose)
+            return
+        members = self.groups.get(group, ())
+        self.multicast(group if all(host in members for host in hosts) else EVERYBODY, message, purpose)
+
     def _encoded(self, message: Message, purpose: Purpose) -> Encoded:
         last = self._last
         if last is None or last[0] is not message or last[1].purpose is not purpose:

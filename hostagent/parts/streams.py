@@ -5,16 +5,17 @@ Model. Datagrams are lost, duplicated and reordered; hosts crash, and restart wi
 Guarantees. An item arrives if sender and receiver are connected for long enough. The items of a stream arrive in order and once, also
 across restarts of either host.
 
-Messages. One `Item` to the receiver (data, or repair when it was asked for) and nothing else while all goes well and items follow each
-other. After a silence of delta, `Null` says how many items there are, as long as the receiver has not said that it has them all; the
-receiver answers with `Have`, and asks for what it lacks (`hostagent.parts.in_order`). It also says what it has every `WINDOW / 2` items.
+Messages. One `Item` to the receiver (data, or repair when it was asked for), or where the network multicasts one datagram to several
+receivers, and nothing else while all goes well and items follow each other. After a silence of delta, `Null` says how many items there are,
+as long as the receiver has not said that it has them all; the receiver answers with `Have`, and asks for what it lacks
+(`hostagent.parts.in_order`). It also says what it has every `WINDOW / 2` items.
 
 What is kept. The sender keeps an item, on stable storage, until the receiver has it. The third paper knows no acknowledgements and keeps
 all items for ever; the few `Have` end the null messages and free the memory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -27,10 +28,19 @@ from hostagent.parts.in_order import WINDOW, InOrder, Null, Request, asked_for
 EVERY: Final = WINDOW // 2
 
 
+BYTES_PER_NUMBER: Final = 9
+"""The most that one of several numbers takes in a datagram."""
+Numbers = Annotated[
+    tuple[tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)], SequenceNumber], ...], msgspec.Meta(max_length=400)
+]
+"""For each receiver its place in the static order of hosts, from 0, and the number of the item on the stream to it."""
+
+
 class Item(Message, frozen=True):
     """What travels on a stream: a protocol declares its own kinds of items, and the stream numbers them."""
 
-    number: SequenceNumber
+    number: SequenceNumber | Numbers
+    """One number, or several where an item goes to several receivers at once."""
 
 
 class Have(Message, frozen=True):
@@ -66,6 +76,8 @@ class Streams(Part):
         self._silence_s = parameters.silence_ms / 1000
         wait_ms = 2 * (parameters.process_ms + parameters.network_ms)
         self._received = self.add("received", lambda own: InOrder(own, lambda sender, _, item: on_item(sender, item), wait_ms))
+        self._place = env.hosts.index(env.host)
+        self._places = {host: place for place, host in enumerate(env.hosts)}
         self._sent: dict[str, int] = {}
         """The number of the last item to each receiver."""
         self._kept: dict[str, dict[int, Item]] = {}
@@ -85,13 +97,28 @@ class Streams(Part):
 
     def send(self, to: str, item: Item, purpose: Purpose = Purpose.DATA) -> None:
         """Send an item to a host; whatever number it has is replaced."""
+        number = self._put(to, item)
+        self.env.send(to, self._kept[to][number], purpose)
+
+    def send_to_all(self, receivers: Sequence[str], item: Item, most: int) -> None:
+        """Send an item to several hosts: if the network multicasts, to at most `most` of them in one datagram."""
+        for start in range(0, len(receivers), most):
+            some = receivers[start : start + most]
+            numbers = tuple((self._places[to], self._put(to, item)) for to in some)
+            if len(some) == 1:
+                self.env.send(some[0], msgspec.structs.replace(item, number=numbers[0][1]), Purpose.DATA)
+            else:
+                self.env.send_to_some(some, item.group, msgspec.structs.replace(item, number=numbers), Purpose.DATA)
+
+    def _put(self, to: str, item: Item) -> int:
+        """Put an item at the end of the stream to a host. Returns its number there."""
         number = self._sent[to] = self._sent.get(to, 0) + 1
         item = msgspec.structs.replace(item, number=number)
         self._kept.setdefault(to, {})[number] = item
         self.env.store(f"sent/{to}", number)
         self.env.store(f"item/{to}/{number}", self.encoded(item))
-        self.env.send(to, item, purpose)
         self.env.set_timer(to, self._silence_s)
+        return number
 
     def encoded(self, item: Item) -> tuple[Any, ...]:
         """An item as it is stored."""
@@ -105,10 +132,11 @@ class Streams(Part):
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """An item or a sign of life of a stream to this host, or what the receiver of a stream of this host has or lacks."""
         match message:
-            case Item(number=number):
-                self._received.take(sender, number, message)
-                if number % EVERY == 0:
-                    self._say_what_arrived(sender)
+            case Item(number=int(number)):
+                self._take(sender, number, message)
+            case Item(number=tuple(numbers)):
+                if number := dict(numbers).get(self._place, 0):
+                    self._take(sender, number, msgspec.structs.replace(message, number=number))
             case Null(origin=origin, sequence=number) if origin == sender:
                 self._received.hear(sender, number)
                 self._say_what_arrived(sender)
@@ -118,6 +146,11 @@ class Streams(Part):
                 for number in asked_for(message, self._sent.get(sender, 0)):
                     if number in self._kept.get(sender, {}):
                         self.env.send(sender, self._kept[sender][number], Purpose.REPAIR)
+
+    def _take(self, sender: str, number: int, item: Item) -> None:
+        self._received.take(sender, number, item)
+        if number % EVERY == 0:
+            self._say_what_arrived(sender)
 
     def on_timer(self, name: str) -> None:
         """Nothing was sent to a host for delta, and it may lack items."""

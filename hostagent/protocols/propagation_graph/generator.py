@@ -33,9 +33,9 @@ Distance = Callable[[str, str], float]
 """The cost of the path between two sites."""
 
 
-def alike(_one: str, _other: str) -> float:
-    """The distance where the network does not matter."""
-    return 1.0
+def alike(one: str, other: str) -> float:
+    """The distance where the network does not matter: the same between any two sites."""
+    return float(one != other)
 
 
 def generate(

@@ -5,8 +5,8 @@
 
 from typing import Final
 
-from hostagent.contract.messages import HostName, HostSet, HostSetOrNone, Payload, SequenceNumber
-from hostagent.parts.streams import Item, Streams
+from hostagent.contract.messages import LONGEST_PAYLOAD, HostName, HostSet, HostSetOrNone, Payload, SequenceNumber
+from hostagent.parts.streams import BYTES_PER_NUMBER, Item, Streams
 
 Passed = tuple[SequenceNumber, SequenceNumber, SequenceNumber]
 """The sequence of a message, the graph in which it was passed on, and the view that it is for; all 0 for no message."""
@@ -31,7 +31,7 @@ class Submission(Item, frozen=True):
 
 
 class Relay(Item, frozen=True):
-    """A message on its way down graph `graph`."""
+    """A message on its way down graph `graph`, to some children of its sender."""
 
     graph: SequenceNumber
     view: SequenceNumber
@@ -72,6 +72,11 @@ class Open(Item, frozen=True):
 
 Carrying = Submission | Relay | Returned
 """Items with a message of the application."""
+
+
+def most_together(relay: Relay) -> int:
+    """The number of children to which one datagram can carry a message. Other fields and what frames them take less than 30 bytes."""
+    return max(1, (LONGEST_PAYLOAD - len(relay.payload) - len(relay.listed) - 30) // BYTES_PER_NUMBER)
 
 
 class Edges(Streams):

@@ -61,6 +61,7 @@ from hostagent.protocols.propagation_graph.items import (
     Relay,
     Returned,
     Submission,
+    most_together,
 )
 
 # Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
@@ -274,9 +275,8 @@ class PropagationGraph(Core):
     def _pass_on(self, item: Relay) -> None:
         """Send a message down every subtree that has a destination, and deliver it if this host is one."""
         hosts = self._hosts(item)
-        for child, below in self._below.items():
-            if not below.isdisjoint(hosts):
-                self._edges.send(child, item)
+        if children := [child for child, below in self._below.items() if not below.isdisjoint(hosts)]:
+            self._edges.send_to_all(children, item, most_together(item))
         if self.env.host in hosts:
             self.env.deliver(item.origin, item.sequence, item.payload)
         passed = self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
