@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.figures.forest import HopTimes, Way, hop_times, last_delivery_ms, way_of, ways
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.figures.statistics import estimate
@@ -18,15 +19,21 @@ from runfiles.versions import decode_file, format_of
 __all__ = [
     "Claim",
     "Claims",
+    "HopTimes",
     "MeasuredRun",
     "MissingRun",
     "Runs",
     "Sweep",
+    "Way",
     "evaluate",
+    "hop_times",
     "kept",
+    "last_delivery_ms",
     "least_cost",
     "over_repeats",
     "status_word",
+    "way_of",
+    "ways",
     "write_claims",
 ]
 

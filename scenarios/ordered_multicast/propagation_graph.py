@@ -5,10 +5,9 @@ The same groups on three networks of different shape. All hosts are sources, als
 where messages share packets, there are fewer than theory says.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs, kept
+from analysis.figures.claims import Claim, MeasuredRun, Runs, kept, ways
 from hostagent.contract.promises import Guarantee, Order, Scope, Strength
 from scenarios import Group, Scenario, Variant, Workload
 from topologies import clusters, grid
@@ -38,30 +37,13 @@ def claims(runs: Runs) -> Iterator[Claim]:
 
 def _packets(run: MeasuredRun) -> Claim:
     """Whether each message took n + e packets, or one less where its source is the primary destination."""
-    sent, expected = run.data_packets(), _expected(run)
-    wrong = {message: (sent[message], packets) for message, packets in expected.items() if sent[message] != packets}
-    text = f"{run.label}: n + e packets with each message, one less from a primary destination"
+    on_multicast = run.input.run.medium == "multicast"
+    sent, found = run.data_packets(), ways(run)
+    expected = {message: way.packets(message[0], multicasts=on_multicast) for message, way in found.items()}
+    wrong = [message for message, packets in expected.items() if sent[message] != packets]
+    each = "one packet from each host that passes a message on" if on_multicast else "n + e packets with each message"
+    text = f"{run.label}: {each}, {'one more to' if on_multicast else 'one less from'} a primary destination"
     figure = f"{sum(sent.values())} packets for {len(expected)} messages, {sum(expected.values())} expected"
     if wrong and sum(sent.values()) < sum(expected.values()) and run.input.run.pack_ms is not None:
         return Claim("N = n + e", text, None, f"{figure}; messages shared packets, so run it with --pack off")
     return Claim("N = n + e", text, not wrong, figure)
-
-
-def _expected(run: MeasuredRun) -> Counter[tuple[str, int]]:
-    """The packets of each message by theory, from the forest that the hosts report."""
-    parents = {change.host: change.parent for change in run.history.parents}
-    expected = Counter[tuple[str, int]]()
-    for message, hosts in run.history.destinations.items():
-        paths = [_path(host, parents) for host in hosts]
-        primary = next(site for site in paths[0] if all(site in path for path in paths))
-        sites = {site for path in paths for site in path[: path.index(primary) + 1]}
-        expected[message] = len(sites) - (message[0] == primary)
-    return expected
-
-
-def _path(host: str, parents: dict[str, str]) -> list[str]:
-    """A host, its parent, and so on up to the root."""
-    found = [host]
-    while parent := parents.get(found[-1]):
-        found.append(parent)
-    return found

@@ -90,6 +90,8 @@ def _point(plan: SweepPlan, definition: catalogue.Definition, point: Mapping[str
     swept = [f"{key}={value}" for key, value in point.items() if key != "protocol"]
     settings, parameters = split_settings([*plan.fixed, *(word for word in swept if not word.startswith("medium="))])
     for variant in choose(definition.build(settings), protocols, parameters):
+        if variant.medium and "medium" in point:
+            raise CannotRun(f"the medium of {variant.label} belongs to the scenario {definition.name}: leave it out of --over")
         label = "-".join([variant.label, *(re.sub(r"[^A-Za-z0-9._]+", "-", text.replace("%", "pct")) for text in swept)])
         yield Task(
             scenario_name=definition.name,

@@ -41,6 +41,40 @@ def test_a_message_takes_one_packet_for_each_member_and_extra_host_and_none_to_t
     assert [host for host in world.hosts if world.delivered(host)] == sorted(members, key=world.hosts.index)
 
 
+TEN = {**GROUPS, 9: ("h1", "h4"), 10: ("h1", "h4", "h6")}
+
+
+@pytest.mark.parametrize("group", TEN)
+def test_on_multicast_each_host_that_passes_a_message_on_sends_one_packet_for_all_its_children(group):
+    """Table 4.2: d + 1 packets, if each level has one host that passes the message on; h3 and h5 both do with group 10."""
+    graph = forest(TEN, 10)
+    world = World(PropagationGraph, 10, groups=TEN, multicasts=True)
+    world.broadcast("h9", to=group)
+    world.settle()
+    inner = {sender for sender in graph.routes[str(group)].values() if sender}
+    assert len(data(world)) == 1 + len(inner) == (4 if group == 10 else 1 + graph.depth(str(group)))
+    assert [host for host in world.hosts if world.delivered(host)] == sorted(TEN[group], key=world.hosts.index)
+    assert {packet.to for packet in data(world) if isinstance(packet.to, int)} <= {0, group}
+
+
+def test_on_multicast_a_copy_that_is_lost_is_sent_again_to_who_lacks_it():
+    world = World(PropagationGraph, 4, multicasts=True)
+    world.broadcast("h1")
+    world.lose(to="h3")
+    world.broadcast("h1")
+    world.settle()
+    assert [(packet.to, packet.message.number) for packet in world.sent if packet.purpose is Purpose.REPAIR] == [("h3", 1)]
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1), ("h1", 2)]] * 4
+
+
+def test_a_message_to_more_children_than_fit_into_one_packet_takes_several():
+    world = World(PropagationGraph, 60, multicasts=True)
+    world.broadcast("h1", b"x" * 1200)
+    world.settle()
+    assert len(data(world)) == 3, "there is room for 22 numbers beside 1,200 bytes"
+    assert all(len(world.delivered(host)) == 1 for host in world.hosts)
+
+
 def test_messages_for_everybody_and_for_listed_hosts_reach_them_too():
     world = World(PropagationGraph, 10, groups=GROUPS)
     world.broadcast("h9")

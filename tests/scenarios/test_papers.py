@@ -32,6 +32,8 @@ SMALLER = {
     "sender_dies_halfway": {},
     "site_fails_atomic": {},
     "source_cut_off": {"size": "2"},
+    "table_4_1": {"delay": "20ms"},
+    "table_4_2": {"delay": "20ms"},
     "tuning": {},
 }
 

@@ -23,7 +23,9 @@ ones included. When everybody is back, everybody has what it should (convergence
 holds on each edge while groups do not change; as it does not while they do, it is not promised.
 
 Messages. n packets (data) per message to n hosts, e more for the extra hosts on the way, and one less where the source is the primary
-destination; after a silence of delta a null message and an answer (control) on each edge that was used.
+destination. Where the network multicasts, a host sends one packet for all its children, to the group or, if a child is not in it, to
+everybody; the others that hear it ignore it. The paper's d + 1 (Table 4.2) counts one such host for each level, so that is the least. After
+a silence of delta a null message and an answer (control) on each edge that was used.
 
 Decisions. The paper's forest has a tree for each set of groups that overlap. As a message may be for everybody or for any hosts that are
 listed for it, the other roots and the hosts in no group are made children of the first root, which changes no group's paths. A message is
