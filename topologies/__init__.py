@@ -5,7 +5,7 @@ import it themselves, the data of topohub is read when one of its networks is us
 alone, which is not imported here.
 """
 
-from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid
+from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid, lan
 from topologies.catalogue import choices, find
 from topologies.files import dump, load
 from topologies.network import Cost, Link, Network, NetworkError
@@ -25,6 +25,7 @@ __all__ = [
     "figure_3_2",
     "find",
     "grid",
+    "lan",
     "load",
     "next_hops",
     "path",

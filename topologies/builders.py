@@ -1,4 +1,4 @@
-"""Builders of networks: grids, clusters in several shapes, and the two figures of the first paper.
+"""Builders of networks: grids, clusters in several shapes, a LAN, and the two figures of the first paper.
 
 Hosts are called h1, h2, ... and switches s1, s2, ... Links between clusters are expensive and take their properties from keyword
 arguments; everything else is cheap and unlimited.
@@ -7,7 +7,7 @@ arguments; everything else is cheap and unlimited.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from topologies.layout import Place, around, circle
@@ -53,6 +53,13 @@ def clusters(k: int, size: int, shape: str, switches_per_cluster: int = 1, **exp
         trunks=[*lines, *trunks],
         radius=0.65,
     )
+
+
+def lan(hosts: int, **properties: Unpack[Expensive]) -> Network:
+    """Make one LAN: a switch with its hosts and no expensive link. The properties are those of the links between hosts and switch."""
+    _check_counts(hosts, hosts=hosts)
+    plain = assemble(f"lan-{hosts}", [(0.0, 0.0)], homes=[0] * hosts, trunks=(), radius=0.65)
+    return replace(plain, links=tuple(replace(link, **properties) for link in plain.links))
 
 
 def figure_3_1(**expensive: Unpack[Expensive]) -> Network:
@@ -107,12 +114,12 @@ def _switch(index: int) -> str:
     return f"s{index + 1}"
 
 
-def _check_counts(hosts: int, **counts: int) -> None:
+def _check_counts(total: int, /, **counts: int) -> None:
     """Refuse impossible sizes before anything is built, so that a typing error does not fill the memory."""
     for name, count in counts.items():
         if count < 1:
             raise NetworkError(f"{name} must be at least 1, not {count}")
-    if hosts > MOST_HOSTS:
+    if total > MOST_HOSTS:
         sizes = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise NetworkError(f"{sizes} is too large: a network has at most {MOST_HOSTS} hosts")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topologies import files
-from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid
+from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid, lan
 from topologies.network import Network, NetworkError
 from topologies.properties import PROPERTIES, whole
 from topologies.zoo import zoo_network
@@ -59,6 +59,12 @@ _ENTRIES = {
             "shape": _Parameter("shape", str, required=True),
             "switches": _Parameter("switches_per_cluster", whole),
         },
+    ),
+    "lan": _Entry(
+        lan,
+        "one switch with its hosts; bandwidth, loss and so on are those of the links between hosts and switch",
+        "lan:hosts=5,bandwidth=10mbit",
+        {"hosts": _Parameter("hosts", whole, required=True)},
     ),
     "figure-3-1": _Entry(figure_3_1, "three hosts around a server without one: figure 3.1 of the first paper", "figure-3-1", {}),
     "figure-3-2": _Entry(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies import SHAPES, Cost, Link, NetworkError, clusters, figure_3_1, figure_3_2, grid
+from topologies import SHAPES, Cost, Link, NetworkError, clusters, figure_3_1, figure_3_2, grid, lan
 
 
 def expensive(network):
@@ -18,6 +18,14 @@ def test_a_grid_joins_neighbouring_switches_by_expensive_links():
     assert expensive(network) == ["s1-s2", "s1-s4", "s2-s3", "s2-s5", "s3-s6", "s4-s5", "s5-s6"]
     assert network.clusters == tuple((f"h{n}", f"h{n + 1}") for n in range(1, 12, 2))
     assert network.access_switch("h3") == "s2"
+
+
+def test_a_lan_has_one_switch_whose_links_to_hosts_have_the_properties():
+    network = lan(3, bandwidth_mbit=10.0, loss=0.02)
+    assert [(link.name, link.bandwidth_mbit, link.loss, link.expensive) for link in network.links] == [
+        (f"h{number}-s1", 10.0, 0.02, False) for number in (1, 2, 3)
+    ]
+    assert network.clusters == (("h1", "h2", "h3"),)
 
 
 PAIRS = {

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from topologies import NetworkError, choices, clusters, dump, figure_3_1, figure_3_2, find, grid, zoo_network
+from topologies import NetworkError, choices, clusters, dump, figure_3_1, figure_3_2, find, grid, lan, zoo_network
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ from topologies import NetworkError, choices, clusters, dump, figure_3_1, figure
             ),
         ),
         ("clusters:k=4,size=3,shape=ring,switches=2", clusters(4, 3, "ring", 2)),
+        ("lan:hosts=5,bandwidth=10mbit", lan(5, bandwidth_mbit=10.0)),
         ("figure-3-1:delay=1s", figure_3_1(delay_ms=1000.0)),
         ("figure-3-2", figure_3_2()),
         ("figure-3-2:repaired=yes", figure_3_2(repaired=True)),
@@ -57,7 +58,7 @@ def test_every_choice_that_is_listed_can_be_found():
         (
             "torus",
             (
-                "there is no topology 'torus': choose grid, clusters, figure-3-1, figure-3-2, a network of topohub such as"
+                "there is no topology 'torus': choose grid, clusters, lan, figure-3-1, figure-3-2, a network of topohub such as"
                 " topozoo/Arpanet19728, or a file that ends in .json or .graphml"
             ),
         ),
