@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from analysis.books import CaptureReport, Fates, Forks, LinkCost, balance, merged
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
+from analysis.figures.tree_report import main_source
 from analysis.judging.history import History
 from analysis.judging.history import make as make_history
 from analysis.judging.parents import sources
 from analysis.pictures import plots
 from analysis.pictures.fault_plots import delays_over_time_figure
-from analysis.pictures.trees import tree_figure, tree_name
+from analysis.pictures.trees import forest_name, run_forest_figure, tree_figure, tree_name
 from analysis.spark import SPARK_ERRORS, reason
 from analysis.tables import deliveries as tables
 from analysis.tables import place
@@ -70,8 +71,11 @@ def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tupl
     yield "delays", plots.delay_figure({summary.label: [summary]})
     if run.faults:
         yield "delays-over-time", delays_over_time_figure(run, history)
-    for source in sources(history)[:1]:
-        yield tree_name(source, history.ended_ns, history), tree_figure(run, history, source, history.ended_ns)
+    if sources(history):
+        which = main_source(history, history.ended_ns), history.ended_ns
+        yield tree_name(*which, history), tree_figure(run, history, *which)
+        if history.graphs:
+            yield forest_name(*which, history), run_forest_figure(run, history, *which)
 
 
 def compare(groups: plots.Groups, directory: Path) -> list[Path]:

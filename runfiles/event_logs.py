@@ -18,7 +18,7 @@ KEPT: Final = frozenset(
     {
         *("broadcast", "receive", "deliver", "commit", "take-back"),
         *("view", "join", "leave", "token", "recovered"),
-        *("sample", "parent", "suspect", "trust", "start"),
+        *("sample", "parent", "graph", "suspect", "trust", "start"),
     }
 )
 """The events that a history is made of."""
@@ -84,6 +84,12 @@ class _ParentDetails(msgspec.Struct):
     parent: str
 
 
+class _GraphDetails(msgspec.Struct):
+    number: Count
+    closed: bool
+    primary_of: tuple[GroupNumber, ...]
+
+
 class _SuspicionDetails(msgspec.Struct):
     host: str
 
@@ -95,6 +101,7 @@ _DETAILS: Final[dict[str, type[Any]]] = {
     "token": _TokenDetails,
     "sample": _SampleDetails,
     "parent": _ParentDetails,
+    "graph": _GraphDetails,
     "suspect": _SuspicionDetails,
     "trust": _SuspicionDetails,
 }

@@ -143,6 +143,17 @@ class ParentChange(NamedTuple):
     """Whether the host leads its cluster; None in a tree of hosts that knows no clusters."""
 
 
+class GraphChange(NamedTuple):
+    """From `at_ns` on, host `host` is in propagation graph `number`, which lets no messages through there while it is closed."""
+
+    at_ns: int
+    host: str
+    number: int
+    closed: bool
+    primary_of: tuple[int, ...]
+    """The groups whose messages the host gets from their sources."""
+
+
 class Suspicion(NamedTuple):
     """From `at_ns` on, host `host` suspects that `suspect` has failed, or trusts it again."""
 
@@ -187,6 +198,7 @@ class History(NamedTuple):
     tokens: tuple[TokenChange, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     transits: tuple[Transit, ...] | None = None
+    graphs: tuple[GraphChange, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -273,6 +285,7 @@ def make(
         tokens=tuple(others.tokens),
         recoveries=tuple(others.recoveries),
         transits=transits,
+        graphs=tuple(others.graphs),
     )
 
 
@@ -285,6 +298,7 @@ class _OtherEvents:
         self.requests: list[MembershipRequest] = []
         self.tokens: list[TokenChange] = []
         self.recoveries: list[Recovery] = []
+        self.graphs: list[GraphChange] = []
         self.parents = _Parents()
         self.suspicions = _Suspicions()
         # Many hosts install the same members.
@@ -309,6 +323,9 @@ class _OtherEvents:
                 self.requests.append(MembershipRequest(at_ns, host, details["group"], event == "join"))
             case "token" if "generation" in details:
                 self.tokens.append(TokenChange(at_ns, host, details["generation"], details.get("held", False)))
+            case "graph":
+                primary_of = tuple(details["primary_of"])
+                self.graphs.append(GraphChange(at_ns, host, details["number"], details["closed"], primary_of))
             case "recovered":
                 self.recoveries.append(Recovery(at_ns, host, complete=True))
             case "start":

@@ -23,6 +23,8 @@ _OF_A_RUN: Final = {
     "delays-over-time": "Each dot is one delivery: its delay, at the time of its broadcast. Shaded bands show when a fault was active. "
     "Look at the delays inside a band, and at how long they stay high after its end.",
     "tree": "The tree at the end of the run: each arrow points from a host to its parent.",
+    "forest": "The propagation graph at the end of the run: messages travel down. Beside a primary destination are the groups "
+    "whose messages sources send to it.",
 }
 
 

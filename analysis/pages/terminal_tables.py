@@ -193,6 +193,18 @@ def tree_table(source: str, tree: TreeThen, *, of_clusters: bool = True) -> Tabl
     return table
 
 
+def forest_table(root: str, tree: TreeThen) -> Table:
+    """A row for each host of a propagation graph, below its parent."""
+    graphs = {(host.graph, host.closed) for host in tree.forest}
+    told = " and ".join(f"graph {number}, {'closed' if closed else 'open'}" for number, closed in sorted(graphs))
+    table = _table(f"the propagation graph of {root} at {tree.at_s:.3f} s", told, ("host", "primary destination of", "graph", ""))
+    for host in tree.forest:
+        state = "down" if not host.running else f"waits for {host.waits_for}, which is down" if host.waits_for else ""
+        graph = f"{host.graph}{' closed' if host.closed else ''}"
+        table.add_row(f"{'  ' * host.level}{host.host}", ", ".join(host.primary_of), graph, Text(state, "red"))
+    return table
+
+
 def reformation_table(found: TreeReport, history: History) -> Table:
     """A row for the first broadcast and a row for each fault."""
     table = _table(

@@ -15,11 +15,15 @@ Place = tuple[float, float]
 
 
 def forest_figure(
-    parents: Mapping[str, str], notes: Mapping[str, str], bypasses: Collection[tuple[str, str, str]], title: str
+    parents: Mapping[str, str],
+    notes: Mapping[str, str],
+    bypasses: Collection[tuple[str, str, str]],
+    title: str,
+    away: Collection[str] = (),
 ) -> Figure:
     """Draw a forest: every site with its children below it, the sites with a note in another colour with the note beside them.
 
-    A `bypass` is an edge that is not in the forest: its label, who sends and who receives.
+    A `bypass` is an edge that is not in the forest: its label, who sends and who receives. Sites that are `away` do not run.
     """
     drawn = {site: parent for site, parent in parents.items() if parent or site in parents.values() or site in notes}
     places = _places(drawn)
@@ -40,13 +44,13 @@ def forest_figure(
         (x1, y1), (x2, y2) = places[sender], places[receiver]
         axes.annotate(label, ((x1 + x2) / 2, (y1 + y2) / 2), size=7, color=EXPENSIVE, ha="left")
     for site, place in places.items():
-        face, ink = (LEADER, INK) if site in notes else (HOST, "white")
+        face, ink = ("white", "grey") if site in away else (LEADER, INK) if site in notes else (HOST, "white")
         axes.scatter(*place, s=size**2, marker="s", facecolor=face, edgecolor=INK, linewidth=0.8, zorder=3)
         if len(places) <= MOST_LABELS:
             axes.annotate(site, place, ha="center", va="center", size=0.45 * size, color=ink, zorder=4)
             beside = 0.65 * size, 0.35 * size
             axes.annotate(notes.get(site, ""), place, beside, textcoords="offset points", size=7, color=INK, zorder=4)
-    _add_legend(made, bypasses=bool(bypasses))
+    _add_legend(made, bypasses=bool(bypasses), away=bool(away))
     return made
 
 
@@ -91,12 +95,14 @@ def _arrow(start: Place, end: Place, size: float, colour: str, bend: float) -> F
     )
 
 
-def _add_legend(made: Figure, *, bypasses: bool) -> None:
+def _add_legend(made: Figure, *, bypasses: bool, away: bool) -> None:
     handles = [
         Line2D([], [], ls="", marker="s", ms=8, mfc=LEADER, mec=INK, label="primary destination"),
         Line2D([], [], ls="", marker="s", ms=8, mfc=HOST, mec=INK, label="other site"),
         Line2D([], [], color=TREE, marker=">", markevery=[1], label="messages travel down"),
     ]
+    if away:
+        handles.append(Line2D([], [], ls="", marker="s", ms=8, mfc="white", mec=INK, label="down"))
     if bypasses:
         handles.append(Line2D([], [], color=EXPENSIVE, ls="--", label="of one group, past the sites between"))
-    made.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    made.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 3), frameon=False, fontsize=9)

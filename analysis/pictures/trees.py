@@ -4,9 +4,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from analysis.figures.tree_report import TreeReport, start_ns
+from analysis.figures.tree_report import TreeReport, forest_at, start_ns
 from analysis.judging.history import History
 from analysis.judging.parents import ground_at, leaders, parents_at
+from analysis.pictures.forests import forest_figure
 from runfiles.reading import RunInput
 from topologies import drawing
 
@@ -14,15 +15,33 @@ from topologies import drawing
 def tree_figure(run: RunInput, history: History, source: str, at_ns: int) -> Figure:
     """The tree at an instant, drawn on the network as it was at that instant."""
     ground, parents = ground_at(run.network, run.faults, at_ns), parents_at(history.parents, source, at_ns)
+    primaries = [host.host for host in forest_at(run, history, source, at_ns) if host.primary_of]
     tree = drawing.DrawnTree(
-        source=source,
+        source="" if primaries else source,
         parents=parents,
-        leaders=[leader for cluster in ground.clusters() for leader in leaders(parents, cluster)],
+        leaders=primaries or [leader for cluster in ground.clusters() for leader in leaders(parents, cluster)],
         down=ground.down,
         away=[host for host in run.network.hosts if host not in ground.running],
+        **({"leader": "primary destination"} if primaries else {}),
     )
-    when = "at the end" if at_ns == history.ended_ns else f"at {(at_ns - start_ns(history)) / 1e9:.3f} s"
-    return drawing.tree_figure(run.network, tree, f"The tree of {source} {when}: {run.run.protocol}, {run.run.scenario}")
+    return drawing.tree_figure(run.network, tree, f"The tree of {source} {_when(at_ns, history)}: {_told(run)}")
+
+
+def run_forest_figure(run: RunInput, history: History, root: str, at_ns: int) -> Figure:
+    """A propagation graph at an instant without the network, each host with the groups that it is the primary destination of."""
+    hosts = forest_at(run, history, root, at_ns)
+    notes = {host.host: ", ".join(host.primary_of) for host in hosts if host.primary_of}
+    parents = {host.host: host.parent for host in hosts}
+    title = f"The propagation graph {_when(at_ns, history)}\n{_told(run)}"
+    return forest_figure(parents, notes, (), title, [host.host for host in hosts if not host.running])
+
+
+def _when(at_ns: int, history: History) -> str:
+    return "at the end" if at_ns == history.ended_ns else f"at {(at_ns - start_ns(history)) / 1e9:.3f} s"
+
+
+def _told(run: RunInput) -> str:
+    return f"{run.run.protocol}, {run.run.scenario}"
 
 
 def tree_name(source: str, tree_ns: int, history: History) -> str:
@@ -31,14 +50,19 @@ def tree_name(source: str, tree_ns: int, history: History) -> str:
     return f"tree-{source}-{when}"
 
 
+def forest_name(source: str, tree_ns: int, history: History) -> str:
+    """The file name of the picture of a propagation graph without its network."""
+    return tree_name(source, tree_ns, history).replace("tree", "forest", 1)
+
+
 def save_trees(run: RunInput, history: History, found: TreeReport) -> list[Path]:
     """Draw every tree of a report beside the other plots of the run."""
     directory = run.directory / "plots"
     directory.mkdir(exist_ok=True)
-    return [
-        path
-        for tree in found.trees
-        for path in drawing.save(
-            tree_figure(run, history, found.source, tree.at_ns), directory / tree_name(found.source, tree.at_ns, history)
-        )
-    ]
+    paths: list[Path] = []
+    for tree in found.trees:
+        which = found.source, tree.at_ns
+        paths += drawing.save(tree_figure(run, history, *which), directory / tree_name(*which, history))
+        if tree.forest:
+            paths += drawing.save(run_forest_figure(run, history, *which), directory / forest_name(*which, history))
+    return paths

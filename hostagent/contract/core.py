@@ -13,6 +13,9 @@ Some lines of the log are read by checkers. The environment writes most of them 
 protocol that has a tree, a token or recovery work traces the others itself:
 
     env.trace("parent", source=..., parent=...)       the host has a new parent in the tree of a source; empty for none
+    env.trace("graph", number=2, closed=False, primary_of=[1, 3])
+                                                      the host is in this propagation graph, which lets nothing through while it is
+                                                      closed, and is the primary destination of these groups
     env.trace("token", generation=3, held=True)       the host holds the token from now on; held=False before it hands the token on
     env.trace("recovered")                            the host has finished the recovery work that followed its restart
 

@@ -19,6 +19,7 @@ CHANGES = (
     Leave(at_ms=3000.0, host="h5", group="gamma"),
     Join(at_ms=4000.0, host="h5", group="alpha"),
 )
+LONGEST_CLOSED_MS = 1000.0
 PROMISED = (
     Guarantee.NO_CREATION,
     Guarantee.NO_DUPLICATION,
@@ -45,6 +46,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
     """Every host opened every graph, and every promise was kept meanwhile."""
     for run in runs:
         yield _opened(run)
+        yield _closed(run)
         for promise in PROMISED:
             yield kept("-", run, promise, expected=True)
 
@@ -56,6 +58,25 @@ def _opened(run: MeasuredRun) -> Claim:
     return Claim(
         "chapter 5", text, all(views == graphs for views in opened.values()), f"{_longest_ms(run):.0f} ms for one at most"
     )
+
+
+def _closed(run: MeasuredRun) -> Claim:
+    """How long each graph let nothing through at a host: from Close to Open there."""
+    since: dict[str, tuple[int, int]] = {}
+    took_ms = []
+    for change in run.history.graphs:
+        if change.closed:
+            since.setdefault(change.host, (change.number, change.at_ns))
+        elif change.host in since:
+            number, closed_ns = since.pop(change.host)
+            assert change.number > number
+            took_ms.append((change.at_ns - closed_ns) / 1e6)
+    text = "every host closed each old graph and opened the next; no graph was closed for longer than a second"
+    if not took_ms:
+        return Claim("chapter 5", text, None, "no host closed a graph")
+    every = len(took_ms) == len(CHANGES) * len(run.network.hosts) and not since
+    figure = f"closed {len(took_ms)} times, {sum(took_ms) / len(took_ms):.2f} ms on average, {max(took_ms):.2f} ms at most"
+    return Claim("chapter 5", text, every and max(took_ms) < LONGEST_CLOSED_MS, figure)
 
 
 def _longest_ms(run: MeasuredRun) -> float:

@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.figures.tree_report import report as tree_report
 from analysis.judging.check_run import books_of, check_run, history_of
-from analysis.pages.terminal_tables import judgement_table, reformation_table, tree_table
+from analysis.pages.terminal_tables import forest_table, judgement_table, reformation_table, tree_table
 from runfiles.reading import load, runs_in
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
@@ -47,7 +47,10 @@ def tree(arguments: Namespace) -> int:
         if not arguments.json:
             output.print(directory, soft_wrap=True)
             for then in report.trees:
-                output.print(tree_table(report.source, then, of_clusters=report.of_clusters))
+                if then.forest:
+                    output.print(forest_table(report.source, then))
+                else:
+                    output.print(tree_table(report.source, then, of_clusters=report.of_clusters))
             if report.of_clusters:
                 output.print(reformation_table(report, history))
             for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):

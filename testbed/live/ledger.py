@@ -4,15 +4,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hostagent.contract.events import Event
 from hostagent.contract.wire import FIELDS, MAGIC
 from scenarios.faults import trunks
 from sparkpcap.captures import Capture, Form
 from sparkpcap.files import open_source
 from sparkpcap.layers import decode, fields
-from testbed.live.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
+from testbed.live.snapshot import PURPOSES, GraphNow, HostNow, LinkNow, Snapshot
 from testbed.running.growing_logs import EventLogs
 from testbed.running.runner import Stage
 from topologies import Link
@@ -35,6 +37,8 @@ class Ledger:
         self._views: dict[int, int] = {}
         self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
         self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
+        self._graphs: dict[str, dict[str, Any]] = {}
+        """What each host has said of its propagation graph last."""
         self._tails = {
             (capture.source, capture.target): _Tail(stage.task.output / capture.file, stage.agents.setting.run)
             for capture in stage.captures.planned
@@ -67,19 +71,7 @@ class Ledger:
     def _read(self) -> None:
         """Read what is new in event logs and captures."""
         for host, event in self._logs.news():
-            match event.event:
-                case "broadcast":
-                    self._broadcasts[host] += 1
-                    self._owed.update(event.details.get("to", self._network.hosts))
-                case "group" | "view" if event.details.get("view", 0) >= self._views.get(event.details["group"], 0):
-                    self._views[event.details["group"]] = event.details.get("view", 0)
-                    self._members[event.details["group"]] = tuple(event.details["members"])
-                case "deliver":
-                    self._delivered[host].add((event.origin, event.sequence))
-                case "start":
-                    self._parents[host].clear()
-                case "parent":
-                    self._parents[host][event.details["source"]] = event.details["parent"]
+            self._note(host, event)
         self._stage.captures.flush()
         for tail in self._tails.values():
             for purpose, key in tail.news():
@@ -88,14 +80,51 @@ class Ledger:
                     self._known.add(key)
                     self._crossed[purpose] += 1
 
+    def _note(self, host: str, event: Event) -> None:
+        match event.event:
+            case "broadcast":
+                self._broadcasts[host] += 1
+                self._owed.update(event.details.get("to", self._network.hosts))
+            case "group" | "view" if event.details.get("view", 0) >= self._views.get(event.details["group"], 0):
+                self._views[event.details["group"]] = event.details.get("view", 0)
+                self._members[event.details["group"]] = tuple(event.details["members"])
+            case "deliver":
+                self._delivered[host].add((event.origin, event.sequence))
+            case "start":
+                self._parents[host].clear()
+            case "graph":
+                self._graphs[host] = event.details
+            case "parent":
+                self._parents[host][event.details["source"]] = event.details["parent"]
+
     def _host(self, host: str) -> HostNow:
-        agents = self._stage.agents
-        down = "departed" if host in agents.absent else "crashed"
-        state = down if host not in agents.running else "paused" if agents.is_paused(host) else "up"
         delivered = self._delivered[host]
         missing = self._owed[host] - len(delivered)
         parents = {source: parent for source, parent in self._parents[host].items() if parent}
-        return HostNow(host, state, len(delivered), missing, parents)
+        graph = self._graph(host, lacks=missing > 0) if host in self._graphs else None
+        return HostNow(host, self._state(host), len(delivered), missing, parents, graph)
+
+    def _state(self, host: str) -> str:
+        agents = self._stage.agents
+        down = "departed" if host in agents.absent else "crashed"
+        return down if host not in agents.running else "paused" if agents.is_paused(host) else "up"
+
+    def _graph(self, host: str, *, lacks: bool) -> GraphNow:
+        said = self._graphs[host]
+        names = {number: name for name, number in self._stage.injector.groups.items()}
+        primary_of = tuple(names.get(number, f"group {number}") for number in said["primary_of"])
+        return GraphNow(said["number"], said["closed"], primary_of, self._nearest_down(host) if lacks else "")
+
+    def _nearest_down(self, host: str) -> str:
+        """The nearest host above a host that is not up; empty if all are. While graphs change, hosts may name each other as parents."""
+        above = [host]
+        while parent := next(filter(None, self._parents[above[-1]].values()), ""):
+            if self._state(parent) != "up":
+                return parent
+            if parent in above:
+                break
+            above.append(parent)
+        return ""
 
     def _link(self, link: Link) -> LinkNow:
         injector = self._stage.injector

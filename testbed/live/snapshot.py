@@ -7,6 +7,21 @@ from hostagent.contract.messages import Purpose
 PURPOSES = tuple(purpose.name.lower() for purpose in Purpose)
 
 
+class GraphNow(msgspec.Struct, frozen=True):
+    """The propagation graph at one host."""
+
+    number: int
+    closed: bool
+    """Whether the host waits for the next graph and passes no messages on."""
+    primary_of: tuple[str, ...]
+    """The groups whose messages the host gets from their sources."""
+    waits_for: str
+    """The nearest host above it that is not up, if messages are missing; else empty."""
+
+    def __str__(self) -> str:
+        return f"{self.number}{' closed' if self.closed else ''}"
+
+
 class HostNow(msgspec.Struct, frozen=True):
     """One host. `missing` counts the messages for the host that it has not delivered yet."""
 
@@ -17,6 +32,14 @@ class HostNow(msgspec.Struct, frozen=True):
     missing: int
     parents: dict[str, str]
     """The host's parent in the tree of each source that it has a parent for."""
+    graph: GraphNow | None = None
+    """For protocols with a propagation graph."""
+
+    @property
+    def trouble(self) -> str:
+        """The state of a host that is not up, or for whom it waits; else empty."""
+        waits_for = self.graph.waits_for if self.graph else ""
+        return self.state if self.state != "up" else f"waits for {waits_for}" if waits_for else ""
 
 
 class LinkNow(msgspec.Struct, frozen=True):

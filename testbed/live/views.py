@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from scenarios.faults import FaultError
-from testbed.live.snapshot import PURPOSES, HostNow, LinkNow, Snapshot
+from testbed.live.snapshot import PURPOSES, GraphNow, HostNow, LinkNow, Snapshot
 from testbed.terminal import plain_console
 
 WIDTH = 80
@@ -47,11 +47,14 @@ def headline(now: Snapshot) -> str:
 
 def host_table(now: Snapshot) -> Table:
     """One row a host."""
-    table = table_of("host", "state", "delivered", "missing", "parent")
+    graphs = any(host.graph for host in now.hosts)
+    table = table_of("host", "state", "delivered", "missing", "parent", *(("graph", "primary destination of") if graphs else ()))
     for column in (2, 3):
         table.columns[column].justify = "right"
     for host in now.hosts:
-        table.add_row(host.host, host.state, str(host.delivered), str(host.missing), parents_of(host))
+        about = (str(host.graph), ", ".join(host.graph.primary_of)) if host.graph else ()
+        counts = str(host.delivered), str(host.missing)
+        table.add_row(host.host, host.trouble or host.state, *counts, parents_of(host), *about)
     return table
 
 
@@ -91,12 +94,13 @@ def tree_of(now: Snapshot, source: str) -> Tree:
     """The parent graph of a source. A leader has its parent in another cluster. Hosts that are not below the source follow at the end."""
     cluster_of = {host: number for number, cluster in enumerate(now.clusters) for host in cluster}
     parent_of = {host.host: host.parents[source] for host in now.hosts if source in host.parents}
-    state = {host.host: f" ({host.state})" if host.state != "up" else "" for host in now.hosts}
+    state = {host.host: f" ({host.trouble})" if host.trouble else "" for host in now.hosts}
+    graphs = {host.host: host.graph for host in now.hosts if host.graph}
     drawn = {source}
 
     def label(host: str) -> str:
-        leads = host in parent_of and cluster_of[host] != cluster_of[parent_of[host]]
-        return f"{host}{' leads its cluster' if leads else ''}{state[host]}"
+        leads = host in parent_of and cluster_of[host] != cluster_of[parent_of[host]] and host not in graphs
+        return f"{host}{' leads its cluster' if leads else ''}{state[host]}{_told(graphs.get(host))}"
 
     def grow(branch: Tree, host: str) -> Tree:
         for child in (child for child, parent in parent_of.items() if parent == host and child not in drawn):
@@ -104,10 +108,17 @@ def tree_of(now: Snapshot, source: str) -> Tree:
             grow(branch.add(label(child)), child)
         return branch
 
-    root = grow(Tree(f"{source}, the source{state[source]}"), source)
+    what = f"the root{_told(graphs[source])}" if source in graphs else "the source"
+    root = grow(Tree(f"{source}, {what}{state[source]}"), source)
     for host in (host.host for host in now.hosts if host.host not in drawn):
         root.add(f"apart: {host}{state[host]}{f', child of {parent_of[host]}' if host in parent_of else ', no parent'}")
     return root
+
+
+def _told(graph: GraphNow | None) -> str:
+    """What a host does in a propagation graph, besides passing messages on."""
+    primary = f", primary destination of {', '.join(graph.primary_of)}" if graph and graph.primary_of else ""
+    return f"{primary}{f', graph {graph.number} closed' if graph and graph.closed else ''}"
 
 
 def costs(now: Snapshot) -> str:
@@ -144,9 +155,9 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
     """The whole network on one screen. If there are more hosts or links than lines, those with problems come first."""
-    groups = [_groups(now)[:width]] if now.groups else []
+    groups = [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now)) if line]
     lines = max(1, height - 6 - len(now.problems[-2:]) - len(groups))
-    hosts = sorted(now.hosts, key=lambda host: (host.state == "up", host.missing == 0))
+    hosts = sorted(now.hosts, key=lambda host: (not host.trouble, host.missing == 0))
     links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
     link_rows = table_of("link", "", "/s", "changed to")
     link_rows.columns[2].justify = "right"
@@ -159,7 +170,7 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
     for column in (2, 3):
         host_rows.columns[column].justify = "right"
     for host in _first(hosts, now.hosts, lines):
-        trouble = Text("" if host.state == "up" else host.state, "bold red")
+        trouble = Text(host.trouble, "bold red")
         host_rows.add_row(host.host, trouble, str(host.delivered), str(host.missing or ""), parents_of(host))
     both = Table.grid(padding=(0, 3))
     both.add_row(host_rows, link_rows)
@@ -185,18 +196,32 @@ def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Seque
 def line(before: Snapshot, now: Snapshot) -> str:
     """The network in one line, for a file or a pipe."""
     troubles = [
-        *(f"{host.host} {host.state}" for host in now.hosts if host.state != "up"),
+        *(f"{host.host} {host.trouble}" for host in now.hosts if host.trouble),
         *(f"{host.host} lacks {host.missing}" for host in now.hosts if host.state == "up" and host.missing),
         *(f"{link.link} down" for link in now.links if not link.up),
         *(f"{link.link} {link.changes}" for link in now.links if link.changes),
         *now.problems,
     ]
-    return f"{headline(now)}; {_cost_line(before, now)}; {', '.join(troubles) or 'all is well'}{f'; {_groups(now)}' if now.groups else ''}"
+    more = (_groups(now) if now.groups else "", _graphs(now))
+    return "; ".join(filter(None, (headline(now), _cost_line(before, now), ", ".join(troubles) or "all is well", *more)))
 
 
 def _groups(now: Snapshot) -> str:
     """The groups with their members, in one line."""
     return "groups: " + "; ".join(f"{name} {','.join(members)}" for name, members in now.groups.items())
+
+
+def _graphs(now: Snapshot) -> str:
+    """The propagation graphs that hosts are in, with the primary destinations, in one line; empty if there is no graph."""
+    graphs = {host.host: host.graph for host in now.hosts if host.graph}
+    if not graphs:
+        return ""
+    hosts: dict[str, list[str]] = {}
+    for host, graph in graphs.items():
+        hosts.setdefault(f"graph {graph}", []).append(host)
+    told = "; ".join(f"{graph} at {', '.join(some)}" for graph, some in hosts.items()) if len(hosts) > 1 else next(iter(hosts))
+    primary = ", ".join(f"{group} {host}" for host, graph in graphs.items() for group in graph.primary_of)
+    return f"{told}{f'; primary destinations: {primary}' if primary else ''}"
 
 
 def _cost_line(before: Snapshot, now: Snapshot) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from runfiles.format import Event
+from runfiles.format import Event, FaultRecord
 from tests.analysis.synthetic import START_NS, honest
 from tests.testbed.conftest import castbed
 
@@ -14,7 +14,8 @@ def results(tmp_path):
     """Two runs: one with a tree and one without."""
     maker = honest("cluster-tree")
     for host, parent in (("h2", "h1"), ("h3", "h1"), ("h4", "h3")):
-        maker.events[host].append(Event(at_ns=START_NS + 10**9, event="parent", details={"source": "h1", "parent": parent}))
+        about = {"source": "h1", "parent": parent, "leader": host == "h3"}
+        maker.events[host].append(Event(at_ns=START_NS + 10**9, event="parent", details=about))
     maker.write(tmp_path / "cluster-tree")
     honest().write(tmp_path / "basic")
     return tmp_path
@@ -36,6 +37,32 @@ def test_it_prints_json(results):
     assert tree["clusters"][1] == {"leaders": {"h3": "h1"}, "members": {"h4": "h3"}, "connected": True}
     assert found["reformations"][0]["took_ns"] == 900_000_000
     assert [change["leader"] for change in found["leader_changes"]] == ["h1", "h3"]
+
+
+def test_of_a_propagation_graph_it_shows_primary_destinations_closed_graphs_and_who_waits(tmp_path):
+    maker = honest("propagation-graph")
+    for host, parent, closed in (("h1", "", False), ("h2", "h1", True), ("h3", "h1", False), ("h4", "h3", False)):
+        about = {"number": 1, "closed": closed, "primary_of": [1] if host == "h3" else []}
+        maker.events[host] += [
+            Event(at_ns=START_NS + 10**9, event="parent", details={"source": "h1", "parent": parent}),
+            Event(at_ns=START_NS + 10**9, event="graph", details=about),
+        ]
+    maker.faults.append(
+        FaultRecord(fault="crash", target="h3", asked_ns=START_NS + 3 * 10**9, applied_ns=START_NS + 3 * 10**9, details={})
+    )
+    maker.write(tmp_path / "run")
+    done = castbed("tree", str(tmp_path / "run"), "--at", "2s", "--at", "4s")
+    assert done.returncode == 0, done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert {"h1 1", "h2 1 closed", "h3 group 1 1", "h4 1"} <= set(lines), "at 2 s"
+    assert {"h3 group 1 1 down", "h4 1 waits for h3, which is down"} <= set(lines), "at 4 s"
+    assert "graph 1, open and graph 1, closed" in lines
+    names = {path.name for path in (tmp_path / "run" / "plots").glob("*.png")}
+    assert names == {f"{kind}-h1-{when}.png" for kind in ("tree", "forest") for when in ("2s", "4s")}
+    (found,) = json.loads(castbed("tree", str(tmp_path / "run"), "--json").stdout).values()
+    assert [(host["host"], host["level"], host["waits_for"]) for host in found["trees"][0]["forest"]] == [
+        *(("h1", 0, ""), ("h2", 1, ""), ("h3", 1, ""), ("h4", 2, "h3")),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ class PropagationGraph(Core):
             self._edges.send(child, item, Purpose.CONTROL)
         self._closed = True
         self.env.store("closed", True)
-        self.env.trace("closed", graph=item.graph)
+        self._tell_graph()
         self._look_again()
 
     def _open(self, item: Open) -> None:
@@ -358,6 +358,12 @@ class PropagationGraph(Core):
                 if source:
                     self.env.trace("parent", source=source, parent=parent)
             self._place = place
+        self._tell_graph()
+
+    def _tell_graph(self) -> None:
+        members = {group: self._graphs.members(group, self._graph) for group in self.env.groups if group != EVERYBODY}
+        primary_of = [group for group, hosts in members.items() if hosts and self._primary(hosts) == self.env.host]
+        self.env.trace("graph", number=self._graph, closed=self._closed, primary_of=primary_of)
 
     def _look_again(self) -> None:
         """Handle what has waited and need not wait any more, in the order of arrival; each item may close or open a graph."""
