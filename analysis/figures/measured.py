@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from analysis.judging.check_run import connectivity_of, history_of
 from analysis.judging.history import History, MessageId
 from analysis.judging.judge import Finding, Promised, check_of
 from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
+from runfiles.event_logs import read_log
 from runfiles.format import FaultRecord
 from runfiles.parquet import read_parquet
 from runfiles.reading import RunInput
@@ -31,6 +32,16 @@ class Cycle(NamedTuple):
     hosts: tuple[str, ...]
     since_s: float
     until_s: float
+
+
+class LogLine(NamedTuple):
+    """A line of an event log."""
+
+    host: str
+    at_ns: int
+    event: str
+    message: MessageId
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,16 @@ class MeasuredRun:
     def history(self) -> History:
         """Broadcasts and deliveries in the order of time, from the event logs."""
         return history_of(self.input)
+
+    def logged(self, *events: str) -> list[LogLine]:
+        """The lines of the event logs of these kinds, also those that only this protocol has, host by host."""
+        logs = {host: read_log(host, self.directory / "events" / f"{host}.jsonl") for host in self.network.hosts}
+        return [
+            LogLine(host, event.at_ns, event.event, (event.origin, event.sequence), event.details)
+            for host, log in logs.items()
+            for _, event in log.events
+            if event.event in events
+        ]
 
     def table(self, name: str) -> pa.Table:
         """A table of the run: `packets`, `link_costs`, `message_costs` or `deliveries`."""

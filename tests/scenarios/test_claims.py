@@ -265,6 +265,10 @@ def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
     assert measured.expensive_between(0, 9.0) == {"data": 3, "control": 3}
     assert least_cost(measured, 0.0).holds
     assert least_cost(measured, 5.0).holds is None
+    assert [(line.host, line.message) for line in measured.logged("broadcast")] == [
+        ("h1", ("h1", number)) for number in (1, 2, 3)
+    ]
+    assert {line.event for line in measured.logged("start", "deliver")} == {"start", "deliver"}
     assert measured.faults() == measured.cycles() == []
     assert load(measured.directory).network == measured.network
 
