@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
+from hostagent.protocols.two_phase.messages import Seen
 
 RUN = 0xDEADBEEF
 NUMBERS = {"h1": 1, "h2": 2, "h900": 900}
@@ -33,6 +34,7 @@ _RULED = {
     HostNameOrNone: st.sampled_from(["", *NUMBERS]),
     HostSet: _HOST_SETS,
     HostSetOrNone: st.just(b"") | _HOST_SETS,
+    Seen: st.lists(st.integers(0, 2**32 - 1), min_size=len(NUMBERS), max_size=len(NUMBERS)).map(tuple),
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
     ),

@@ -14,6 +14,9 @@ from hostagent.protocols.two_phase.messages import Final, First, Have, MessageId
 from hostagent.protocols.two_phase.parameters import TwoPhaseParameters
 from hostagent.protocols.two_phase.queue import Entry, Queue
 
+# Messages that may wait for one before them; others will be repeated when their turn has come.
+MOST_EARLY = 256
+
 
 class Round(msgspec.Struct):
     """A message of this host that not all destinations have finished."""
@@ -170,7 +173,8 @@ class Blocking(Part):
         if entry is not None or self._is_delivered(message) or self.env.host not in self._to(message).hosts:
             return
         if message.after and not self._has_predecessor(message):
-            self.early.setdefault((message.origin, message.after), {})[message.sequence] = message
+            if len(self.early) < MOST_EARLY:
+                self.early.setdefault((message.origin, message.after), {})[message.sequence] = message
             return
         self._answer(self._propose(message), Purpose.DATA)
         for early in self.early.pop(message.id, {}).values():
@@ -197,8 +201,12 @@ class Blocking(Part):
         entry = self.queue.get((message.origin, message.sequence))
         if entry is None and not self.delivery.is_delivered(message.origin, message.sequence, message.group, message.nth):
             return
+        priority = message.counter, message.by
         if entry is not None and entry.final is None:
-            self._finalise(entry.first.id, (message.counter, message.by))
+            if priority < entry.proposed:
+                # No source of this protocol sends that.
+                return
+            self._finalise(entry.first.id, priority)
         self.env.send(sender, Have(message.group, message.origin, message.sequence), Purpose.CONTROL)
 
     def _finalise(self, message: MessageId, priority: Priority) -> None:

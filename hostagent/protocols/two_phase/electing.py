@@ -13,7 +13,7 @@ with the destinations alone.) So here every host gets every message and votes on
 How. Each host takes the messages of a source in their order, and proposes for each a counter above all that it has proposed or accepted.
 The final counter is the highest of those that a majority proposes. A host that accepts it says which messages it has `seen`, that is,
 given a priority to. When a majority has accepted, the counter is decided, and everybody learns it together with what that majority had
-seen.
+seen. If one that had seen more than the others disappears, `looks.py` finds out what may still come before.
 
 A message may be delivered when all messages that the majority had seen are decided too, in the order of final counters. Why nothing comes
 too late: a message with a final counter that is not higher was proposed by a majority with counters that are not higher. One host of this
@@ -42,12 +42,15 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message, Purpose, host_set
 from hostagent.parts.questions import JITTER, WINDOW
 from hostagent.parts.round_trips import RoundTrips
+from hostagent.protocols.two_phase.looks import Looks
 from hostagent.protocols.two_phase.messages import (
     Accept,
     Accepted,
     Decided,
     Done,
     Have,
+    Look,
+    Looked,
     MessageId,
     Promised,
     Refused,
@@ -61,17 +64,20 @@ from hostagent.protocols.two_phase.rounds import Rounds
 
 # A message takes five datagrams in a row: what is not decided after this many times as long as usual is taken over.
 OVERDUE: Final = 2.0
+# A host that lacks earlier messages of a source keeps so many later ones; others will be repeated when their turn has come.
+MOST_EARLY: Final = 256
 
 
 class Electing(Part):
     """A host as a source, a voter and a destination."""
 
-    messages = (Vote, Promised, Accept, Accepted, Refused, Decided, Have, Done)
+    messages = (Vote, Promised, Accept, Accepted, Refused, Decided, Have, Done, Look, Looked)
 
     def __init__(self, env: Environment, parameters: TwoPhaseParameters) -> None:
         super().__init__(env)
         self.parameters = parameters
         self.rounds = self.add("rounds", lambda own: Rounds(own, parameters, self))
+        self.looks = self.add("looks", lambda own: Looks(own, parameters, self))
         self.counter = 0
         """The highest counter that this host has proposed or accepted."""
         self.held: dict[MessageId, Held] = {}
@@ -214,6 +220,8 @@ class Electing(Part):
                 self._take_decision(sender, message)
             case Done(origin=origin, sequence=sequence):
                 self._forget_up_to(origin, sequence)
+            case Look() | Looked():
+                self.looks.on_message(sender, message, expensive)
             case _:
                 self.rounds.on_message(sender, message, expensive)
 
@@ -226,7 +234,8 @@ class Electing(Part):
             self.env.send(sender, Done(EVERYBODY, origin, sequence), Purpose.CONTROL)
             return
         if sequence > self.seen[origin] + 1:
-            self.early.setdefault(origin, {})[sequence] = sender, vote
+            if sequence <= self.seen[origin] + MOST_EARLY:
+                self.early.setdefault(origin, {})[sequence] = sender, vote
             return
         held = self._hold(vote) if is_new else self.held[vote.id]
         self._vote(sender, held, vote.ballot, Purpose.DATA if is_new and not vote.ballot else Purpose.REPAIR)
@@ -351,6 +360,22 @@ class Electing(Part):
                 self.env.deliver(origin, sequence, held.vote.payload)
             if sequence <= self.done[origin]:
                 self._forget(held)
+        self.looks.wait(blocked=self.places.waits())
+
+    def promise_above(self, counter: int) -> Seen:
+        """Propose only higher counters from now on, and say what was proposed before."""
+        if counter > self.counter:
+            self.counter = counter
+            self.env.store("counter", counter)
+        return self.all_seen()
+
+    def limit(self, counter: int, seen: Seen) -> None:
+        """Nothing but what was seen can come before the messages with final counters up to this one."""
+        for held in self.places.waiting():
+            if held.decided <= counter:
+                held.seen = tuple(map(min, held.seen, seen))
+                self.env.store(f"decided/{held.vote.origin}/{held.vote.sequence}", (held.decided, held.seen))
+        self._deliver()
 
     def finished(self, held: Held) -> None:
         """Everybody has the decision, so nobody needs this host's copy any more. Say so when there is nothing else to say it with."""

@@ -29,8 +29,11 @@ Groups = Mapping[int, tuple[str, ...]]
 
 Ballot = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 """0 for the source of a message; others take over with ballots k n + i, of which host i of n has those for k = 1, 2, ..."""
+MOST_HOSTS = 200
+"""With election, that many numbers fit into a datagram beside everything else."""
 Seen = Annotated[
     tuple[SequenceNumber, ...],
+    msgspec.Meta(max_length=MOST_HOSTS),
     Rule(lambda value, hosts: len(value) == len(hosts), "malformed"),
 ]
 """For each host of the run, the last of its messages that has a priority."""
@@ -134,6 +137,19 @@ class Decided(Message, frozen=True):
 
 class Done(Message, frozen=True):
     """Everybody can deliver the origin's messages up to this one."""
+
+
+class Look(Message, frozen=True):
+    """The sender cannot go on: propose no counter up to this one from now on, and say what you have seen."""
+
+    counter: Counter
+
+
+class Looked(Message, frozen=True):
+    """The answer."""
+
+    counter: Counter
+    seen: Seen
 
 
 def first(to: Destination, message: MessageId, payload: bytes, hosts: tuple[str, ...], after: int = 0) -> First:

@@ -41,8 +41,25 @@ class Places:
             return None
         place, origin, sequence = self._ready[0]
         held = self._held[origin, sequence]
-        if any(self._settled[host][0] < number for host, number in zip(self._hosts, held.seen, strict=True)):
+        # Later messages of the same source come after it anyway.
+        before = (
+            (host, min(number, sequence) if host == origin else number)
+            for host, number in zip(self._hosts, held.seen, strict=True)
+        )
+        if any(self._settled[host][0] < number for host, number in before):
             return None
         heappop(self._ready)
         self.passed[origin] = sequence, place
         return held
+
+    def waits(self) -> bool:
+        """Whether there are messages that have a place and were not taken."""
+        return bool(self._ready)
+
+    def highest(self) -> int:
+        """The highest final counter of the messages that wait."""
+        return max((held.decided for held in self.waiting()), default=0)
+
+    def waiting(self) -> list[Held]:
+        """The messages that wait."""
+        return [self._held[origin, sequence] for _, origin, sequence in self._ready]

@@ -39,6 +39,7 @@ from hostagent.parts.delivery import ITEMS_PER_GROUP
 from hostagent.parts.questions import patience_ms
 from hostagent.protocols.two_phase.blocking import Blocking
 from hostagent.protocols.two_phase.electing import Electing
+from hostagent.protocols.two_phase.messages import MOST_HOSTS
 from hostagent.protocols.two_phase.parameters import TwoPhaseParameters
 
 
@@ -82,6 +83,12 @@ class TwoPhase(Core):
             retained=(5 if blocks else 16) * hosts,
             retained_per_group=ITEMS_PER_GROUP,
         )
+
+    @classmethod
+    def check(cls, parameters: TwoPhaseParameters, hosts: tuple[str, ...]) -> None:
+        """Refuse more hosts than an answer has room for."""
+        if parameters.failover == "elect" and len(hosts) > MOST_HOSTS:
+            raise ValueError(f"failover=elect is for at most {MOST_HOSTS} hosts, as each answer has a number for every host")
 
     @classmethod
     def most_lost(cls, parameters: TwoPhaseParameters, hosts: int) -> int:

@@ -1,0 +1,213 @@
+"""The two-phase protocol with one thing broken: two phases with all destinations, or three with a majority of all hosts."""
+# ruff: noqa: ARG002 - a mutant has the signature of what it breaks
+
+from hostagent.contract.messages import Purpose
+from hostagent.parts.questions import Questions
+from hostagent.protocols.two_phase.blocking import Blocking
+from hostagent.protocols.two_phase.electing import Electing
+from hostagent.protocols.two_phase.messages import Proposal
+from hostagent.protocols.two_phase.places import Places
+from hostagent.protocols.two_phase.protocol import TwoPhase
+from hostagent.protocols.two_phase.queue import Queue
+from hostagent.protocols.two_phase.rounds import Rounds
+
+
+def with_agreement(broken, part=""):
+    """The protocol with another class for the agreement, or for one of its parts."""
+
+    class Broken(TwoPhase):
+        def __init__(self, env, parameters):
+            super().__init__(env, parameters)
+            (getattr(self.agreement, part) if part else self.agreement).__class__ = broken
+
+    Broken.__name__ = broken.__name__
+    return Broken
+
+
+# Two phases
+
+
+class DeliversByProposedPriority(Queue):
+    def finalise(self, message, priority):
+        self._entries[message].final = self._entries[message].proposed
+
+
+class TakesTheLowestPriority(Blocking):
+    def _decide(self, round_):
+        if len(round_.proposals) == len(round_.to.hosts):
+            lowest = min((counter, host) for host, counter in round_.proposals.items())
+            round_.proposals = dict.fromkeys(round_.to.hosts, 0) | {lowest[1]: lowest[0]}
+        super()._decide(round_)
+
+    def _finalise(self, message, priority):
+        self.queue.get(message).proposed = min(priority, self.queue.get(message).proposed)
+        super()._finalise(message, priority)
+
+    def _take_final(self, sender, message):
+        entry = self.queue.get((message.origin, message.sequence))
+        if entry is not None:
+            entry.proposed = min(entry.proposed, (message.counter, message.by))
+        super()._take_final(sender, message)
+
+
+class DecidesWithoutTheLastDestination(Blocking):
+    def _decide(self, round_):
+        if len(round_.proposals) == len(round_.to.hosts) - 1:
+            round_.proposals |= dict.fromkeys(set(round_.to.hosts) - set(round_.proposals), 0)
+        super()._decide(round_)
+
+    def _take_final(self, sender, message):
+        entry = self.queue.get((message.origin, message.sequence))
+        if entry is not None:
+            entry.proposed = min(entry.proposed, (message.counter, message.by))
+        super()._take_final(sender, message)
+
+
+class NeverRaisesItsCounter(Blocking):
+    def _finalise(self, message, priority):
+        before = self.counter
+        super()._finalise(message, priority)
+        self.counter = before
+        self.env.store("counter", before)
+
+
+class ForgetsItsCounterAtRestart(Blocking):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if key != "counter"})
+
+
+class ForgetsItsQueueAtRestart(Blocking):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("queued/")})
+
+
+class ForgetsFinalPrioritiesAtRestart(Blocking):
+    """Sources go on with phase 1, and are answered with priorities that were not in the highest one."""
+
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("decided/")})
+
+
+class ForgetsItsMessagesAtRestart(Blocking):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("sent/")})
+
+
+class ProposesAnewWhenAskedAgain(Blocking):
+    def _answer(self, entry, purpose):
+        if purpose is Purpose.REPAIR:
+            self.counter += 1
+            message = entry.first
+            self.env.send(message.origin, Proposal(message.group, *message.id, self.counter), purpose)
+            return
+        super()._answer(entry, purpose)
+
+
+class LetsMessagesOvertake(Blocking):
+    def _has_predecessor(self, message):
+        return True
+
+
+class DeliversItsOwnAtOnce(Blocking):
+    def _begin(self, to, message):
+        if self.env.host in to.hosts:
+            self.delivery.deliver(*message.id, message.payload, message.group, message.nth)
+        super()._begin(to, message)
+
+
+class NeverFinishes(Blocking):
+    def _take_have(self, sender, have):
+        pass
+
+
+class RepeatsNothing(Questions):
+    def on_timer(self, name):
+        pass
+
+
+# Three phases
+
+
+class DecidesByOneVote(Rounds):
+    def begin(self, held, ballot, purpose):
+        self.majority = 1
+        super().begin(held, ballot, purpose)
+
+
+class IgnoresWhatWasAccepted(Electing):
+    """Whoever takes over chooses anew."""
+
+    def accept(self, held, ballot, counter):
+        super().accept(held, ballot, counter)
+        held.accepted = None
+
+
+class AcceptsInAnyBallot(Electing):
+    def _take_accept(self, sender, message):
+        held = self.held.get((message.origin, message.sequence))
+        if held is not None and not held.decided:
+            held.promised = 0
+        super()._take_accept(sender, message)
+
+
+class ForgetsItsVotesAtRestart(Electing):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("vote/")})
+
+
+class DeliversWithoutLookingAtWhatWasSeen(Places):
+    def pop(self):
+        if self._ready:
+            self._held[self._ready[0][1:]].seen = (0,) * len(self._hosts)
+        return super().pop()
+
+
+class LetsSourcesOvertakeThemselves(Places):
+    """The place of a message is its own final counter."""
+
+    def settle(self, origin):
+        sequence, _ = self._settled[origin]
+        while (held := self._held.get((origin, sequence + 1))) is not None and held.decided:
+            self._settled[origin] = sequence, 0
+            super().settle(origin)
+            sequence = self._settled[origin][0]
+
+
+class NeverTakesOver(Electing):
+    def _take_over(self, held):
+        if held.vote.origin == self.env.host:
+            super()._take_over(held)
+
+
+class PassesNoDecisionOn(Electing):
+    def _take_over(self, held):
+        if not held.decided or held.vote.origin == self.env.host:
+            super()._take_over(held)
+
+
+class TakesOneForEverybody(Rounds):
+    def has_decision(self, host, held):
+        for peer in self.env.peers:
+            super().has_decision(peer, held)
+
+
+class NeverSaysDone(Electing):
+    def finished(self, held):
+        held.everywhere = True
+
+
+class NeverLooksAgain(Electing):
+    def limit(self, counter, seen):
+        pass
+
+
+class ForgetsItsCounterWhenElecting(Electing):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if key != "counter"})
+
+
+class KeepsItsCounterWhenItAccepts(Electing):
+    def accept(self, held, ballot, counter):
+        before = self.counter
+        super().accept(held, ballot, counter)
+        self.counter = before
