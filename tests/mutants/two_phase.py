@@ -1,6 +1,8 @@
 """The two-phase protocol with one thing broken: two phases with all destinations, or three with a majority of all hosts."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from heapq import heappush
+
 from hostagent.contract.messages import Purpose
 from hostagent.parts.questions import Questions
 from hostagent.protocols.two_phase.blocking import Blocking
@@ -10,6 +12,7 @@ from hostagent.protocols.two_phase.places import Places
 from hostagent.protocols.two_phase.protocol import TwoPhase
 from hostagent.protocols.two_phase.queue import Queue
 from hostagent.protocols.two_phase.rounds import Rounds
+from tests.mutants.mutant import Mutant
 
 
 def with_agreement(broken, part=""):
@@ -52,9 +55,9 @@ class TakesTheLowestPriority(Blocking):
 
 class DecidesWithoutTheLastDestination(Blocking):
     def _decide(self, round_):
-        if len(round_.proposals) == len(round_.to.hosts) - 1:
+        if round_.final is None and len(round_.proposals) >= len(round_.to.hosts) - 1:
             round_.proposals |= dict.fromkeys(set(round_.to.hosts) - set(round_.proposals), 0)
-        super()._decide(round_)
+            super()._decide(round_)
 
     def _take_final(self, sender, message):
         entry = self.queue.get((message.origin, message.sequence))
@@ -77,8 +80,11 @@ class ForgetsItsCounterAtRestart(Blocking):
 
 
 class ForgetsItsQueueAtRestart(Blocking):
+    """A destination that proposed a priority does not know the message any more."""
+
     def on_start(self, stored):
-        super().on_start({key: value for key, value in stored.items() if not key.startswith("queued/")})
+        own = f"queued/{self.env.host}/"
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("queued/") or key.startswith(own)})
 
 
 class ForgetsFinalPrioritiesAtRestart(Blocking):
@@ -168,9 +174,9 @@ class LetsSourcesOvertakeThemselves(Places):
     def settle(self, origin):
         sequence, _ = self._settled[origin]
         while (held := self._held.get((origin, sequence + 1))) is not None and held.decided:
-            self._settled[origin] = sequence, 0
-            super().settle(origin)
-            sequence = self._settled[origin][0]
+            sequence += 1
+            heappush(self._ready, (held.decided, origin, sequence))
+        self._settled[origin] = sequence, 0
 
 
 class NeverTakesOver(Electing):
@@ -211,3 +217,35 @@ class KeepsItsCounterWhenItAccepts(Electing):
         before = self.counter
         super().accept(held, ballot, counter)
         self.counter = before
+
+
+ELECT = {"failover": "elect"}
+
+
+def _elects(broken, part, wrong, harmless=""):
+    return Mutant(with_agreement(broken, part), wrong, harmless, ELECT)
+
+
+MUTANTS = (
+    Mutant(with_agreement(DeliversByProposedPriority, "queue"), "A destination delivers in the order of its own proposals."),
+    Mutant(with_agreement(TakesTheLowestPriority), "The lowest priority is the final one."),
+    Mutant(with_agreement(DecidesWithoutTheLastDestination), "A source does not wait for the proposal of the last destination."),
+    Mutant(with_agreement(NeverRaisesItsCounter), "A host does not raise its counter to final priorities."),
+    Mutant(with_agreement(ForgetsItsQueueAtRestart), "A host that restarts forgets what it has not delivered."),
+    Mutant(with_agreement(ForgetsFinalPrioritiesAtRestart), "A source that restarts begins phase 1 again after phase 2."),
+    Mutant(with_agreement(ForgetsItsMessagesAtRestart), "A source that restarts forgets its messages."),
+    Mutant(
+        with_agreement(ProposesAnewWhenAskedAgain), "A host that is asked again proposes a higher priority and keeps its place."
+    ),
+    Mutant(with_agreement(LetsMessagesOvertake), "A destination does not wait for the message before from the same source."),
+    Mutant(with_agreement(DeliversItsOwnAtOnce), "A source delivers its own messages before it sends them."),
+    Mutant(with_agreement(NeverFinishes), "A source repeats final priorities for ever."),
+    Mutant(with_agreement(RepeatsNothing, "questions"), "Nobody repeats anything."),
+    _elects(DecidesByOneVote, "rounds", "The vote of one host is enough."),
+    _elects(DeliversWithoutLookingAtWhatWasSeen, "places", "Nobody waits for what may come before a message."),
+    _elects(LetsSourcesOvertakeThemselves, "places", "The place of a message does not depend on earlier ones of its source."),
+    _elects(NeverTakesOver, "", "Nobody finishes messages of others."),
+    _elects(PassesNoDecisionOn, "", "Nobody passes on messages of others that are decided."),
+    _elects(TakesOneForEverybody, "rounds", "When one host has the decision, all are taken to have it."),
+    _elects(NeverSaysDone, "", "What everybody has is kept."),
+)

@@ -32,6 +32,7 @@ SMALLER = {
     "sender_dies_halfway": {},
     "site_fails_atomic": {},
     "source_cut_off": {"size": "2"},
+    "source_dies_between_phases": {},
     "table_4_1": {"delay": "20ms"},
     "table_4_2": {"delay": "20ms"},
     "tuning": {},
