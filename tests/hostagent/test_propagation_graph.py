@@ -1,6 +1,7 @@
 """The propagation graphs of the third paper's text, node by node, and what must hold of every graph."""
 
 import itertools
+import time
 from random import Random
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
 from hostagent.protocols.propagation_graph.generator import METHODS, generate
 from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
+from scenarios.groups import random_groups
+from tests.hostagent import brute_force
 
 FIGURE_3_2 = {
     f"alpha{number}": tuple(members)
@@ -177,6 +180,35 @@ def test_heuristic_2_breaks_ties_by_distance_and_heuristic_3_looks_at_distance_f
     assert ["a-b" in tree for tree in trees] == [True, False, False], "b and c are in as many groups; b is listed first"
     assert ["a-c" in tree for tree in trees] == [False, True, False], "c is nearer"
     assert ["a-d" in tree for tree in trees] == [False, False, True], "d is nearest, and in fewer groups"
+
+
+@pytest.mark.parametrize("hundred", range(2))
+def test_heuristic_1_is_the_appendix_and_all_graphs_have_pg1_and_pg2_by_brute_force(hundred):
+    """A short version of `python -m tests.hostagent.brute_force`."""
+    for seed in range(50 * hundred, 50 * hundred + 50):
+        brute_force.compare(seed)
+
+
+def test_the_brute_force_check_finds_what_is_wrong():
+    groups = named(alpha="ab", beta="bc")
+    apart = PropagationGraph(groups, {"a": "", "b": "a", "c": "b"}, {("alpha", "b"): "c"})
+    assert "PG1" in next(brute_force.problems(apart))
+
+
+def test_a_site_above_all_members_is_left_out_where_bypasses_leave_it_one_edge():
+    """Otherwise an extra site would pass on messages that it neither merges nor splits."""
+    graph = PropagationGraph(named(alpha="bc"), {"r": "", "b": "r", "x": "r", "c": "x"}, {("alpha", "c"): "b"})
+    assert graph.primary("alpha") == "b"
+    assert graph.extra_sites("alpha") == ()
+
+
+def test_a_thousand_sites_with_40_groups_of_40_take_well_below_a_second():
+    sites = [f"h{number}" for number in range(1000)]
+    groups = {group.name: group.members for group in random_groups(sites, 40, 40, seed=7)}
+    began_s = time.process_time()
+    graph = generate(groups, sites)
+    assert {"PG1", "PG2", "PG3", "one order"} <= holding(graph)
+    assert time.process_time() - began_s < 0.8
 
 
 GRID = {f"h{number}": divmod(number, 5) for number in range(25)}

@@ -51,6 +51,11 @@ class PropagationGraph:
             while site not in route:
                 route[site] = self.bypasses.get((group, site), self.parents[site])
                 site = route[site]
+        # Where bypasses leave one edge below an extra site at the top, all members get the messages over it.
+        while primary not in members and len(below := [site for site, sender in route.items() if sender == primary]) == 1:
+            del route[primary]
+            primary = below[0]
+            route[primary] = NOBODY
         return route
 
     def common_ancestor(self, members: tuple[str, ...]) -> str:
