@@ -1,0 +1,1 @@
+"""One site numbers all messages: `protocol` says how."""
