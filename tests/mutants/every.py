@@ -8,7 +8,7 @@ from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
-from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, two_phase, watchful
+from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, sequencer, two_phase, watchful
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
@@ -212,4 +212,16 @@ PROPAGATION = (
     Mutant(propagation.in_order(propagation.ForgetsWhatArrivedAtRestart), "A host that restarts forgets what arrived."),
 )
 
-MUTANTS = (*BASIC, *BEST_EFFORT, *EAGER, *LAZY, *UNIFORM, *CLUSTER_TREE, *GROUPED, *FAN, *PROPAGATION, *two_phase.MUTANTS)
+MUTANTS = (
+    *BASIC,
+    *BEST_EFFORT,
+    *EAGER,
+    *LAZY,
+    *UNIFORM,
+    *CLUSTER_TREE,
+    *GROUPED,
+    *FAN,
+    *PROPAGATION,
+    *two_phase.MUTANTS,
+    *sequencer.MUTANTS,
+)

@@ -13,7 +13,7 @@ import msgspec
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import MOST_RANGES, Message, Purpose, Ranges
-from hostagent.parts.election import Election, Subject
+from hostagent.parts.election import Election, Refusal, Subject
 from hostagent.parts.in_order import ranges
 from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.sequencer.leading import Leading
@@ -111,7 +111,7 @@ class Elected(Part):
 
     def on_silence(self, sent: int) -> None:
         """Nothing was heard of the messages of this host: ask for them, and whether the sequencer lives."""
-        if self._leads:
+        if self._leads or self._is_left_behind:
             return
         if self._is_current:
             self.env.send(self._sequencer, Query(0, self.env.host, sent, 0), Purpose.CONTROL)
@@ -138,6 +138,9 @@ class Elected(Part):
                 self._send_on(sender)
             case Passed(origin=sequencer, epoch=epoch):
                 self._hear_of(sequencer, epoch)
+            case Refusal(voted=voted) if sender == self._sequencer and voted == self._epoch and self._is_current:
+                # The sequencer lives: nobody else is needed.
+                self._heeds(sender, voted)
             case _ if isinstance(message, Election.messages):
                 super().on_message(sender, message, expensive)
 
@@ -147,13 +150,13 @@ class Elected(Part):
         self._timed = 0
         self._trips.forget(DELIVERY)
         is_satisfied = self._is_current and not self._questions and self._log.delivered >= self._heard and not self._outbox
-        if self._leads or is_satisfied:
+        if self._leads or self._is_left_behind or is_satisfied:
             return
         self._questions += 1
         self._tries += 1
         if self._is_current:
             self._answer(asks=True)
-        if self._questions > QUESTIONS and not self._is_left_behind:
+        if self._questions > QUESTIONS:
             self._election.stand(self._election.role)
         self._wait()
 
@@ -251,7 +254,8 @@ class Elected(Part):
         self._wait_if_needed()
 
     def _report(self, missing: Ranges, *, asks: bool) -> None:
-        accepted = Accepted(0, self.env.host, 0, self._epoch, self._matched, self._log.floor, missing, asks)
+        has = self._epoch, self._matched, self._log.floor
+        accepted = Accepted(0, self.env.host, 0, *has, missing, asks, self._is_left_behind)
         self.env.send(self._sequencer, accepted, Purpose.CONTROL)
 
     def _wait_if_needed(self) -> None:

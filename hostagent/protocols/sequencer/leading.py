@@ -80,7 +80,9 @@ class Leading(Part):
             return
         self._accepted[sender] = max(self._accepted[sender], min(message.number, self._log.last))
         self._forgotten[sender] = max(self._forgotten[sender], message.floor)
-        if message.number >= self._log.floor:
+        if message.is_left_behind:
+            self._given_up[sender] = None
+        elif message.number >= self._log.floor:
             self._given_up.pop(sender, None)
         asked = (number for first, last in message.missing for number in range(first, min(last, self._log.last) + 1))
         for number, _ in zip(asked, range(AT_ONCE), strict=False):
@@ -108,6 +110,9 @@ class Leading(Part):
             self._ask_later()
 
     def _lags(self, peer: str) -> bool:
+        """Whether to ask a host what it has: not if it has said that it is left behind, as nothing can be done about that."""
+        if peer in self._given_up and not self._silent[peer]:
+            return False
         return self._accepted[peer] < self._log.last or self._forgotten[peer] < self._log.floor
 
     def _order(self, submission: Submission) -> None:

@@ -70,7 +70,7 @@ class Ordered(Message, frozen=True):
     """A message with its number in the order of all messages."""
 
     number: SequenceNumber
-    before: Annotated[tuple[SequenceNumber, ...], msgspec.Meta(min_length=1, max_length=MOST_HOSTS)]
+    before: Annotated[tuple[SequenceNumber, ...], msgspec.Meta(max_length=MOST_HOSTS)]
     """For each destination but the sequencer, in the static order, the number of the last message before this one that is for it; one
     number if it is the same for all. So a host sees that it lacks something, though most numbers may belong to messages of other groups."""
     payload: Payload
@@ -129,6 +129,8 @@ class Accepted(Message, frozen=True):
     """The sender has forgotten the entries up to this one."""
     missing: Ranges
     asks: bool
+    is_left_behind: bool
+    """Whether the sequencer has forgotten entries that the sender lacks."""
 
 
 class Passed(Message, frozen=True):
