@@ -9,10 +9,23 @@ from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.sequencer.protocol import Sequencer
+from hostagent.protocols.timestamp.protocol import Timestamp
 from hostagent.protocols.two_phase.protocol import TwoPhase
 from hostagent.protocols.uniform import Uniform
 
 PROTOCOLS: dict[str, type[Core]] = {
     core.name: core
-    for core in (BestEffort, Basic, ClusterTree, EagerReliable, LazyReliable, Uniform, Fan, PropagationGraph, TwoPhase, Sequencer)
+    for core in (
+        BestEffort,
+        Basic,
+        ClusterTree,
+        EagerReliable,
+        LazyReliable,
+        Uniform,
+        Fan,
+        PropagationGraph,
+        TwoPhase,
+        Sequencer,
+        Timestamp,
+    )
 }

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
+from hostagent.protocols.timestamp.messages import Have
 from hostagent.protocols.two_phase.messages import Seen
 
 RUN = 0xDEADBEEF
@@ -28,13 +29,15 @@ _SIMPLE = {
 
 _FIRST_AND_LAST = st.lists(st.integers(1, 2**32 - 1), max_size=8, unique=True).map(sorted)
 _HOST_SETS = st.integers(0, (1 << len(NUMBERS)) - 1).map(lambda bits: bits.to_bytes(1))
+_NUMBER_OF_EACH = st.lists(st.integers(0, 2**32 - 1), min_size=len(NUMBERS), max_size=len(NUMBERS)).map(tuple)
 # What fulfils a rule, where bounds alone do not say it.
 _RULED = {
     HostName: st.sampled_from(sorted(NUMBERS)),
     HostNameOrNone: st.sampled_from(["", *NUMBERS]),
     HostSet: _HOST_SETS,
     HostSetOrNone: st.just(b"") | _HOST_SETS,
-    Seen: st.lists(st.integers(0, 2**32 - 1), min_size=len(NUMBERS), max_size=len(NUMBERS)).map(tuple),
+    Seen: _NUMBER_OF_EACH,
+    Have: _NUMBER_OF_EACH,
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
     ),

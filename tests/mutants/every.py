@@ -8,7 +8,7 @@ from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
-from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, sequencer, two_phase, watchful
+from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, sequencer, timestamp, two_phase, watchful
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
@@ -224,4 +224,5 @@ MUTANTS = (
     *PROPAGATION,
     *two_phase.MUTANTS,
     *sequencer.MUTANTS,
+    *timestamp.MUTANTS,
 )

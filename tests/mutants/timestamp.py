@@ -1,0 +1,138 @@
+"""The timestamp protocol with one thing broken."""
+# ruff: noqa: ARG002 - a mutant has the signature of what it breaks
+
+import msgspec
+
+from hostagent.contract.messages import EVERYBODY
+from hostagent.protocols.timestamp.protocol import Timestamp
+from tests.mutants.mutant import Mutant
+
+
+class DeliversWithoutWaiting(Timestamp):
+    def _clock_of(self, host):
+        return 1 << 50
+
+
+class WaitsForTheSourceOnly(Timestamp):
+    """It does not matter what silent hosts have said."""
+
+    def _clock_of(self, host):
+        return super()._clock_of(host) if self.last[host] else 1 << 50
+
+
+class WaitsForAllButTheLastHost(Timestamp):
+    def _clock_of(self, host):
+        return super()._clock_of(host) if host != self.env.hosts[-1] else 1 << 50
+
+
+class BelievesClocksBeforeTheMessages(Timestamp):
+    """What a host sent before it said its clock may still be missing."""
+
+    def _apply(self, host):
+        if (stamp := self.announced.get(host)) is not None:
+            self.heard[host] = max(self.heard[host], stamp.clock)
+        super()._apply(host)
+
+
+class KeepsItsClock(Timestamp):
+    """The clock does not go beyond the messages that arrive."""
+
+    def _put(self, message):
+        before = self.clock
+        super()._put(message)
+        self.clock = before
+
+    def _hear(self, sender, stamp):
+        before = self.clock
+        super()._hear(sender, stamp)
+        self.clock = before
+
+
+class ForgetsItsClockAtRestart(Timestamp):
+    def on_start(self, stored):
+        super().on_start(stored)
+        self.clock = self.told = 0
+
+
+class ForgetsItsQueueAtRestart(Timestamp):
+    def on_start(self, stored):
+        own = f"item/{self.env.host}/"
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("item/") or key.startswith(own)})
+
+
+class ForgetsItsMessagesAtRestart(Timestamp):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("sent/")})
+
+
+class ForgetsWhatItDelivered(Timestamp):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("passed/")})
+
+
+class TakesMessagesAsTheyCome(Timestamp):
+    def _take(self, message):
+        if message.number > self.last[message.origin]:
+            self.last[message.origin] = message.number - 1
+        super()._take(message)
+
+
+class NeverAsks(Timestamp):
+    def _ask_later(self):
+        pass
+
+
+class AnswersNoRequests(Timestamp):
+    def _send_again(self, to, request):
+        pass
+
+
+class NeverForgets(Timestamp):
+    def _forget(self, peer, number):
+        pass
+
+
+class TakesOneForAll(Timestamp):
+    def _forget(self, peer, number):
+        for other in self.env.peers:
+            super()._forget(other, number)
+
+
+class SpeaksForEver(Timestamp):
+    """Clocks are said also when nobody waits for one."""
+
+    def on_start(self, stored):
+        super().on_start(stored)
+        self.env.set_timer("silence", 0.1)
+
+    def on_timer(self, name):
+        super().on_timer(name)
+        if name == "silence":
+            self.env.set_timer("silence", 0.1)
+
+
+class DeliversToEverybody(Timestamp):
+    def _put(self, message):
+        super()._put(message)
+        if message.group != EVERYBODY:
+            self.items[message.origin, message.number] = msgspec.structs.replace(message, group=EVERYBODY)
+
+
+MUTANTS = (
+    Mutant(DeliversWithoutWaiting, "A message is delivered as soon as it arrives."),
+    Mutant(WaitsForTheSourceOnly, "Hosts that have sent no message are not waited for."),
+    Mutant(WaitsForAllButTheLastHost, "The last host is not waited for."),
+    Mutant(BelievesClocksBeforeTheMessages, "A clock is believed before the messages that were sent earlier are here."),
+    Mutant(KeepsItsClock, "The clock does not go beyond the time stamps that arrive."),
+    Mutant(ForgetsItsClockAtRestart, "A host that restarts begins its clock again."),
+    Mutant(ForgetsItsQueueAtRestart, "A host that restarts forgets what it has not delivered."),
+    Mutant(ForgetsItsMessagesAtRestart, "A source that restarts forgets its messages."),
+    Mutant(ForgetsWhatItDelivered, "A host that restarts forgets what it delivered."),
+    Mutant(TakesMessagesAsTheyCome, "Messages of a source are taken as they come, whatever their numbers."),
+    Mutant(NeverAsks, "A host that waits in vain does not ask."),
+    Mutant(AnswersNoRequests, "A source does not send anything again."),
+    Mutant(NeverForgets, "A source keeps messages that everybody has, and its window fills."),
+    Mutant(TakesOneForAll, "When one host has a message, all are taken to have it."),
+    Mutant(SpeaksForEver, "Hosts say their clocks all the time."),
+    Mutant(DeliversToEverybody, "A message to a group is delivered by everybody."),
+)
