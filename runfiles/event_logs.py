@@ -4,6 +4,7 @@ A commit that a killed agent did not finish is not damage: nothing of it ever le
 (`hostagent.contract.events`).
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,14 +26,14 @@ KEPT: Final = frozenset(
 
 
 class EventLog(NamedTuple):
-    """The events of one host that a history is made of, each with its line number in the log, and the problem of a damaged log."""
+    """The events of one host that were asked for, each with its line number in the log, and the problem of a damaged log."""
 
     events: list[tuple[int, Event]]
     problem: str = ""
 
 
-def read_log(host: str, path: Path) -> EventLog:
-    """Read the event log of a host up to its end or to the first damaged line."""
+def read_log(host: str, path: Path, kinds: Collection[str] = KEPT) -> EventLog:
+    """Read the events of these kinds from the log of a host, up to its end or to the first damaged line."""
     decode = checked(msgspec.json.Decoder(Event).decode)
     events: list[tuple[int, Event]] = []
     number = 0
@@ -40,7 +41,7 @@ def read_log(host: str, path: Path) -> EventLog:
         log = committed(path.read_bytes())
         for number, line in enumerate(log.lines, start=1):
             event = decode(line)
-            if event.event in KEPT:
+            if event.event in kinds:
                 events.append((number, _checked(event)))
     except OSError as error:
         return EventLog(events, f"the event log of {host} cannot be read ({error.strerror})")

@@ -78,12 +78,11 @@ class MeasuredRun:
 
     def logged(self, *events: str) -> list[LogLine]:
         """The lines of the event logs of these kinds, also those that only this protocol has, host by host."""
-        logs = {host: read_log(host, self.directory / "events" / f"{host}.jsonl") for host in self.network.hosts}
+        logs = {host: read_log(host, self.directory / "events" / f"{host}.jsonl", events) for host in self.network.hosts}
         return [
             LogLine(host, event.at_ns, event.event, (event.origin, event.sequence), event.details)
             for host, log in logs.items()
             for _, event in log.events
-            if event.event in events
         ]
 
     def table(self, name: str) -> pa.Table:
