@@ -27,6 +27,8 @@ class Line(msgspec.Struct, frozen=True):
     reason: str
     trace: str
     events: int
+    happened: tuple[str, ...] = ()
+    """The events that only some runs have."""
 
 
 @dataclass
@@ -47,11 +49,14 @@ class Tally:
     """Violations within the assumptions."""
     lost_beyond: Counter[str] = field(default_factory=Counter)
     """The promises broken beyond the assumptions."""
+    happened: Counter[str] = field(default_factory=Counter)
+    """In how many of all cases each event happened that only some runs have."""
 
     def add(self, line: Line) -> None:
         """Count a case."""
         self.cases += 1
         self.events += line.events
+        self.happened.update(line.happened)
         self.pairs |= set(itertools.combinations(sorted(line.kinds), 2))
         (self.beyond if line.beyond else self.within)[line.verdict] += 1
         if line.beyond:
@@ -77,6 +82,7 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Mediu
         reason=judgement.reasons[0] if judgement.reasons else "",
         trace=result.trace,
         events=result.events,
+        happened=result.happened,
     )
 
 

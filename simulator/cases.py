@@ -23,6 +23,8 @@ from topologies import find
 
 # Cases last for a hundred virtual seconds, most of them quiet, so frequent samples would cost more than they tell.
 SAMPLE_MS = 5000.0
+USUAL = frozenset({"start", "stop", "sample", "broadcast", "receive", "deliver", "parent"})
+"""The events that nearly every run has."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,6 +69,8 @@ class Result(msgspec.Struct, frozen=True):
     trace: str
     events: int
     broadcasts: int
+    happened: tuple[str, ...] = ()
+    """The events that only some runs have: what the protocol traced, take-backs, changes of membership."""
 
 
 def run(case: Case, core: type[Core] | None = None) -> Result:
@@ -91,7 +95,8 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
     if recorder is not None:
         history = history._replace(transits=recorder.transits(outcome.world, history.requests))
     judgement = judge(history, promise, connectivity)
-    return Result(judgement, outcome.world.trace_hash, outcome.world.events_done, len(history.broadcasts))
+    happened = tuple(sorted({event.event for _, event in outcome.events} - USUAL))
+    return Result(judgement, outcome.world.trace_hash, outcome.world.events_done, len(history.broadcasts), happened)
 
 
 def history_of(outcome: Outcome) -> History:

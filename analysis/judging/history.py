@@ -172,6 +172,17 @@ class SuspicionSpan(NamedTuple):
     end_ns: int
 
 
+class Exclusion(NamedTuple):
+    """From `at_ns` on the other hosts treat a host as failed; it knows from `known_ns` on, which is the end of the run if it never does.
+
+    Third paper, section 7.3: a logical failure. The host may have been dead, slow or cut off.
+    """
+
+    at_ns: int
+    host: str
+    known_ns: int
+
+
 class History(NamedTuple):
     """Everything that happened. Events of one host come in the order of its log, whatever its clock said; those of several by their times.
 
@@ -197,6 +208,7 @@ class History(NamedTuple):
     requests: tuple[MembershipRequest, ...] = ()
     tokens: tuple[TokenChange, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
     transits: tuple[Transit, ...] | None = None
     graphs: tuple[GraphChange, ...] = ()
 
@@ -284,6 +296,7 @@ def make(
         requests=tuple(others.requests),
         tokens=tuple(others.tokens),
         recoveries=tuple(others.recoveries),
+        exclusions=others.exclusions(ended_ns),
         transits=transits,
         graphs=tuple(others.graphs),
     )
@@ -299,6 +312,8 @@ class _OtherEvents:
         self.tokens: list[TokenChange] = []
         self.recoveries: list[Recovery] = []
         self.graphs: list[GraphChange] = []
+        self._excluded: list[tuple[int, str]] = []
+        self._failed: list[tuple[int, str]] = []
         self.parents = _Parents()
         self.suspicions = _Suspicions()
         # Many hosts install the same members.
@@ -326,12 +341,31 @@ class _OtherEvents:
             case "graph":
                 primary_of = tuple(details["primary_of"])
                 self.graphs.append(GraphChange(at_ns, host, details["number"], details["closed"], primary_of))
-            case "recovered":
-                self.recoveries.append(Recovery(at_ns, host, complete=True))
+            case "excluded" | "failed" | "recovered":
+                self._fail_or_recover(host, at_ns, event, details)
             case "start":
                 self.recoveries.append(Recovery(at_ns, host, complete=False))
                 self.parents.forget(at_ns, host, position)
                 self.suspicions.forget(at_ns, host)
+
+    def _fail_or_recover(self, host: str, at_ns: int, event: str, details: dict[str, Any]) -> None:
+        if event == "recovered":
+            self.recoveries.append(Recovery(at_ns, host, complete=True))
+        elif event == "failed":
+            self._failed.append((at_ns, host))
+        elif "host" in details:
+            self._excluded.append((at_ns, details["host"]))
+
+    def exclusions(self, ended_ns: int) -> tuple[Exclusion, ...]:
+        """The hosts that others treated as failed, each until it knew that."""
+        return tuple(
+            Exclusion(
+                at_ns,
+                host,
+                min((known_ns for known_ns, who in self._failed if who == host and known_ns >= at_ns), default=ended_ns),
+            )
+            for at_ns, host in self._excluded
+        )
 
 
 def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:

@@ -145,6 +145,9 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
     quorum: Items = 0
     """For `CONVERGENCE` and `PROGRESS`: in a part of the network with fewer hosts than this nothing is due, as a majority is needed."""
+    starts_over: bool = False
+    """For `CONVERGENCE` and `PROGRESS`: a host that traces `recovered` starts over there. What was broadcast before is not due to it, and
+    what it delivered before need not be delivered elsewhere."""
     background_per_second: Amount = 0.0
     """Datagrams that a host sends per second when there is nothing left to do."""
     background_per_source: Amount = 0.0

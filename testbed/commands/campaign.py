@@ -76,6 +76,9 @@ def print_tally(protocol: str, tally: campaigns.Tally) -> None:
     output.print(f"  tested:                  {tested}", soft_wrap=True)
     if never := [name for name, count in tally.tested.items() if not count]:
         output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
+    if tally.happened:
+        events = ", ".join(f"{event} in {count}" for event, count in sorted(tally.happened.items()))
+        output.print(f"  events:                  {events}", soft_wrap=True)
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
         output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)

@@ -33,5 +33,12 @@ class Graphs:
 
     def tree(self, graph: int) -> Graph:
         """The tree of a graph: the forest that the generator makes of its groups, with the roots joined."""
-        groups = {str(group): self.members(group, graph) for group in self._changes if group}
-        return Graph(groups, joined(generate(groups, self._hosts, self._method, self._distance).parents), {})
+        groups = {group: self.members(group, graph) for group in self._changes if group}
+        return tree(groups, self._hosts, self._method, self._distance)
+
+
+def tree(groups: Members, hosts: tuple[str, ...], method: Method, distance: Distance = alike) -> Graph:
+    """The tree of these hosts: the forest that the generator makes of their groups, with the roots joined."""
+    inside = {str(group): tuple(host for host in members if host in hosts) for group, members in groups.items()}
+    peopled = {group: members for group, members in inside.items() if members}
+    return Graph(peopled, joined(generate(peopled, hosts, method, distance).parents), {})

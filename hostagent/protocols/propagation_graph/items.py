@@ -5,7 +5,17 @@
 
 from typing import Final
 
-from hostagent.contract.messages import LONGEST_PAYLOAD, HostName, HostSet, HostSetOrNone, Payload, SequenceNumber
+from hostagent.contract.messages import (
+    LONGEST_PAYLOAD,
+    HostName,
+    HostSet,
+    HostSetOrNone,
+    Message,
+    Payload,
+    Purpose,
+    SequenceNumber,
+)
+from hostagent.parts.detector import Heartbeat
 from hostagent.parts.streams import BYTES_PER_NUMBER, Item, Streams
 
 Passed = tuple[SequenceNumber, SequenceNumber, SequenceNumber]
@@ -74,12 +84,85 @@ Carrying = Submission | Relay | Returned
 """Items with a message of the application."""
 
 
-def most_together(relay: Relay) -> int:
+class Enter(Item, frozen=True):
+    """A source hands a message to the host at which it enters graph `graph`."""
+
+    graph: SequenceNumber
+    to: HostSet
+    payload: Payload
+
+
+class Pass(Item, frozen=True):
+    """A message on its way down graph `graph`."""
+
+    graph: SequenceNumber
+    to: HostSet
+    payload: Payload
+
+
+def most_together(item: Relay | Pass) -> int:
     """The number of children to which one datagram can carry a message. Other fields and what frames them take less than 30 bytes."""
-    return max(1, (LONGEST_PAYLOAD - len(relay.payload) - len(relay.listed) - 30) // BYTES_PER_NUMBER)
+    hosts = item.listed if isinstance(item, Relay) else item.to
+    return max(1, (LONGEST_PAYLOAD - len(item.payload) - len(hosts) - 30) // BYTES_PER_NUMBER)
+
+
+class ReportPiece(Item, frozen=True):
+    """A piece of a report to the manager that forms graph `graph`; so many pieces follow."""
+
+    graph: SequenceNumber
+    left: SequenceNumber
+    content: Payload
+
+
+class PlanPiece(Item, frozen=True):
+    """A piece of the manager's plan for graph `graph`; so many pieces follow."""
+
+    graph: SequenceNumber
+    left: SequenceNumber
+    content: Payload
+
+
+class Accepted(Item, frozen=True):
+    """The sender has the plan of graph `graph` on stable storage."""
+
+    graph: SequenceNumber
+
+
+class Begin(Item, frozen=True):
+    """A majority has accepted the plan of graph `graph`: it is open."""
+
+    graph: SequenceNumber
+
+
+class Alive(Heartbeat, frozen=True):
+    """A sign of life: the graph that is open at the sender, and the highest one that it has promised to take part in.
+
+    If both are the same, the graph is open there, unless the sender has `stopped`. It `asks` if it waits for a new graph.
+    """
+
+    opened: SequenceNumber
+    promised: SequenceNumber
+    stopped: bool
+    asks: bool
+
+
+class Stop(Message, frozen=True):
+    """The origin, a manager, forms graph `sequence`: whoever gets this stops, and reports what it has."""
+
+
+class Refusal(Message, frozen=True):
+    """The sender has promised to take part in graph `sequence`, so it cannot take part in the one that it was asked for."""
 
 
 class Edges(Streams):
     """The edges of all graphs, and the ways between sources, primary destinations and the manager."""
 
-    messages = (Submission, Relay, Returned, Change, Close, Open, *Streams.messages)
+    messages = (
+        *(Submission, Relay, Returned, Change, Close, Open),
+        *(Enter, Pass, ReportPiece, PlanPiece, Accepted, Begin),
+        *Streams.messages,
+    )
+
+    def hand(self, to: str, item: Item) -> None:
+        """Send an item, with the purpose that it has for the application."""
+        self.send(to, item, Purpose.DATA if isinstance(item, Carrying | Enter | Pass) else Purpose.CONTROL)

@@ -37,52 +37,53 @@ for 1; `y < m` means `y < p`) do not arise.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
-from typing import Any, Final, Literal
+from typing import Any
 
 import msgspec
 
 from hostagent.contract.advice import Surroundings
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Purpose, host_set, hosts_in
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message, Purpose, host_set, hosts_in
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
-from hostagent.parts.streams import Item, StreamParameters
+from hostagent.parts.streams import Item
+from hostagent.protocols.propagation_graph import nonatomic
 from hostagent.protocols.propagation_graph.distances import distances_text, read_distances
+from hostagent.protocols.propagation_graph.forming import FailureParameters
 from hostagent.protocols.propagation_graph.generator import BLIND, Method, alike
 from hostagent.protocols.propagation_graph.graph import NOBODY
-from hostagent.protocols.propagation_graph.graphs import Graphs
+from hostagent.protocols.propagation_graph.graphs import Graphs, tree
 from hostagent.protocols.propagation_graph.items import (
     NONE,
+    Alive,
     Carrying,
     Change,
     Close,
     Edges,
     Open,
     Passed,
+    Refusal,
     Relay,
     Returned,
+    Stop,
     Submission,
     most_together,
 )
+from hostagent.protocols.propagation_graph.nonatomic import REPETITIONS, NonAtomic
 
-# Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
-REPETITIONS: Final = 20
 Flow = int | bytes
 """What a source keeps in order: its messages to a group, or to the same listed hosts."""
 
 
-class PropagationGraphParameters(StreamParameters, frozen=True, kw_only=True):
-    """How the forest is built, and who manages changes of groups."""
+class PropagationGraphParameters(FailureParameters, frozen=True, kw_only=True):
+    """How the forest is built, and what happens when hosts fail."""
 
     graph: Method = "heuristic-1"
     """How the forest is built: see `generator`."""
     advice: str = ""
     """For the methods that look at the network, the distances between hosts (see `distances`). Castbed works them out."""
-    manager: str = ""
-    """The host that numbers the graphs; the first host if empty."""
-    failures: Literal["atomic"] = "atomic"
-    """What happens when a host fails: those below wait for it."""
 
 
 class Route(msgspec.Struct):
@@ -111,7 +112,7 @@ class PropagationGraph(Core):
     beyond = frozenset({"restart-lost", "crash-for-good", "cut-off-for-good", "depart"})
     knows_groups = True
     knows_membership = True
-    messages = Edges.messages
+    messages = (*Edges.messages, Alive, Stop, Refusal)
     Parameters = PropagationGraphParameters
     parameters: PropagationGraphParameters
 
@@ -119,6 +120,11 @@ class PropagationGraph(Core):
         super().__init__(env, parameters)
         self._edges = self.add("edges", lambda own: Edges(own, parameters, self._on_item))
         distance = read_distances(parameters.advice, env.hosts) if parameters.advice else alike
+        self.survivor: NonAtomic | None = None
+        """This host with `failures=non-atomic`: then nothing else here is used but the edges."""
+        if parameters.failures == "non-atomic":
+            make_tree = partial(tree, method=parameters.graph, distance=distance)
+            self.survivor = self.add("survivor", lambda own: NonAtomic(own, parameters, self._edges, make_tree))
         self._graphs = Graphs(env.groups, env.hosts, parameters.graph, distance)
         self._graph = 0
         """The graph that is open here, or was the last."""
@@ -142,6 +148,8 @@ class PropagationGraph(Core):
 
         What is kept grows with the number of groups and of their changes, so bounded memory is not promised.
         """
+        if parameters.failures == "non-atomic":
+            return nonatomic.promise(parameters, hosts)
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE),
             *(Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS),
@@ -160,6 +168,17 @@ class PropagationGraph(Core):
             raise ValueError(f"manager={parameters.manager}: there is no such host")
         if parameters.advice:
             read_distances(parameters.advice, hosts)
+        parameters.check_failures()
+
+    @classmethod
+    def beyond_with(cls, parameters: PropagationGraphParameters) -> frozenset[str]:
+        """With non-atomic failures hosts may die, be cut off and leave, but not lose their storage."""
+        return cls.beyond if parameters.failures == "atomic" else frozenset({"restart-lost"})
+
+    @classmethod
+    def most_lost(cls, parameters: PropagationGraphParameters, hosts: int) -> int:
+        """With non-atomic failures, a minority."""
+        return hosts if parameters.failures == "atomic" else (hosts - 1) // 2
 
     @classmethod
     def advise(cls, parameters: PropagationGraphParameters, surroundings: Surroundings) -> str:
@@ -168,6 +187,8 @@ class PropagationGraph(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
+        if self.survivor is not None:
+            return
         for _, (group, members) in _numbered(stored, "opened"):
             self._install(group, hosts_in(members, self.env.hosts))
         for _, (group, members) in _numbered(stored, "issued"):
@@ -187,6 +208,9 @@ class PropagationGraph(Core):
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Submit a message, or keep it while earlier ones are on their way back from a former primary destination."""
+        if self.survivor is not None:
+            self.survivor.on_multicast(to, sequence, payload)
+            return
         listed = host_set(to.hosts, self.env.hosts) if to.group == LISTED else b""
         submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
         flow = _flow(submission)
@@ -197,11 +221,24 @@ class PropagationGraph(Core):
 
     def on_join(self, group: int) -> None:
         """Ask the manager."""
-        self._send(self._manager, Change(group, self.env.host, 0, 0, joins=True))
+        self._wish(group, joins=True)
 
     def on_leave(self, group: int) -> None:
         """Ask the manager."""
-        self._send(self._manager, Change(group, self.env.host, 0, 0, joins=False))
+        self._wish(group, joins=False)
+
+    def _wish(self, group: int, *, joins: bool) -> None:
+        if self.survivor is not None:
+            self.survivor.on_wish(group, joins=joins)
+        else:
+            self._send(self._manager, Change(group, self.env.host, 0, 0, joins=joins))
+
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """An item of a stream, or a message that is of use only to a host that survives the failures of others."""
+        if self.survivor is not None:
+            self.survivor.on_message(sender, message, expensive)
+        elif not isinstance(message, Alive | Stop | Refusal):
+            self._edges.on_message(sender, message, expensive)
 
     @property
     def _manager(self) -> str:
@@ -212,10 +249,13 @@ class PropagationGraph(Core):
         if to == self.env.host:
             self._on_item(to, item)
         else:
-            self._edges.send(to, item, Purpose.DATA if isinstance(item, Carrying) else Purpose.CONTROL)
+            self._edges.hand(to, item)
 
-    def _on_item(self, _sender: str, item: Item) -> None:
+    def _on_item(self, sender: str, item: Item) -> None:
         """Handle an item, or keep it until its graph is open."""
+        if self.survivor is not None:
+            self.survivor.on_item(sender, item)
+            return
         if self._must_wait(item):
             self._keep(item)
             return

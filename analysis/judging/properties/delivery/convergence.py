@@ -2,6 +2,8 @@
 
 The message is due when the protocol's patience has passed since the last fault and since its first delivery at one of these hosts; before
 that it is too soon to tell. Where a protocol needs a number of hosts to go on (`promise.quorum`), smaller parts of the network owe nothing.
+To a host that starts over after a failure (`promise.starts_over`), what was broadcast before is not due, and what it delivered before that
+need not be delivered elsewhere.
 """
 
 from collections import Counter
@@ -10,7 +12,7 @@ from collections.abc import Mapping
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, Witness, cannot_judge, kept, name, unknown, violated
 from analysis.judging.history import Delivery, History
-from analysis.judging.properties.delivery.missing_deliveries import Deliverers, deliverers
+from analysis.judging.properties.delivery.missing_deliveries import Deliverers, deliverers, started_over
 from hostagent.contract.promises import Promise
 
 
@@ -23,10 +25,13 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         return stop
     part_of, time = connectivity.parts_at_end(promise.quorum), Clock(history)
     open_question: Finding | None = None
-    delivered, destinations = deliverers(history), history.destinations
+    delivered, destinations, broadcast_at = deliverers(history), history.destinations, history.broadcast_at
+    since = started_over(history, promise)
     paid = sum(_agreeing(has, part_of) for has in delivered.values())
     for message, has in delivered.items():
-        for host, source in _lacking(has, destinations.get(message, history.hosts), part_of):
+        for host, source in _lacking(has, destinations.get(message, history.hosts), part_of, since):
+            if broadcast_at.get(message, source.at_ns) <= since.get(host, -1):
+                continue
             due_ns = max(source.at_ns, connectivity.faults_ended_ns) + connectivity.patience_ns(promise)
             if due_ns <= history.ended_ns:
                 return _violated(paid + 1, host, source, due_ns, time)
@@ -40,11 +45,17 @@ def _agreeing(has: Deliverers, part_of: Mapping[str, int]) -> int:
     return sum(hosts for hosts in Counter(part_of[host] for host in has if host in part_of).values() if hosts > 1)
 
 
-def _lacking(has: Deliverers, to: tuple[str, ...], part_of: Mapping[str, int]) -> list[tuple[str, Delivery]]:
-    """The destinations that lack a message and are connected with a host that has it, each with the delivery at that host."""
+def _lacking(
+    has: Deliverers, to: tuple[str, ...], part_of: Mapping[str, int], since: Mapping[str, int]
+) -> list[tuple[str, Delivery]]:
+    """The destinations that lack a message and are connected with a host that has it, each with the delivery at that host.
+
+    What a host delivered before it started over does not count.
+    """
     if len(has) == len(to):
         return []
-    source_in = {part_of[host]: delivery for host, delivery in reversed(has.items()) if host in part_of}
+    counting = ((host, delivery) for host, delivery in has.items() if delivery.at_ns > since.get(host, -1))
+    source_in = {part_of[host]: delivery for host, delivery in reversed(list(counting)) if host in part_of}
     return [(host, source_in[part_of[host]]) for host in to if host in part_of and host not in has and part_of[host] in source_in]
 
 

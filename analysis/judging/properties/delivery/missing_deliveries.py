@@ -6,6 +6,8 @@ from typing import NamedTuple
 from analysis.judging.connectivity import Connectivity, Reach
 from analysis.judging.findings import Clock, Finding, Witness, kept, name, unknown, violated
 from analysis.judging.history import BroadcastEvent, Delivery, History, MessageId
+from analysis.judging.marks import in_log_order
+from hostagent.contract.promises import Promise
 
 Deliverers = dict[str, Delivery]
 """The hosts that delivered a message, each with its first delivery."""
@@ -19,14 +21,22 @@ class Debt(NamedTuple):
 
 
 def deliverers(history: History) -> dict[MessageId, Deliverers]:
-    """Who of its destinations delivered each message, without the messages that nobody delivered."""
+    """Who of its destinations delivered each message and has not taken it back, without the messages that nobody delivered."""
     found: dict[MessageId, Deliverers] = {}
     limited = history.limited
-    for delivery in history.deliveries:
+    for delivery, is_taken_back in in_log_order(history.deliveries, history.taken_back):
         message = delivery.message
-        if message not in limited or delivery.host in limited[message]:
+        if is_taken_back:
+            found.get(message, {}).pop(delivery.host, None)
+        elif message not in limited or delivery.host in limited[message]:
             found.setdefault(message, {}).setdefault(delivery.host, delivery)
-    return found
+    return {message: has for message, has in found.items() if has} if history.taken_back else found
+
+
+def started_over(history: History, promise: Promise) -> dict[str, int]:
+    """When each host that starts over after a failure last did so; nobody does if the protocol promises more."""
+    recovered = (recovery for recovery in history.recoveries if recovery.complete)
+    return {recovery.host: recovery.at_ns for recovery in recovered} if promise.starts_over else {}
 
 
 def settle(

@@ -3,13 +3,14 @@
 It is what validity is for protocols that need more hosts than the two: a sequencer, a token, a majority. Which of them a message needed
 while there were faults, nobody can tell; so it is due when the protocol's patience has passed since the broadcast and since the last fault.
 A protocol that stops for good keeps convergence, since all its hosts lack the same messages, and breaks this. In a part of the network with
-fewer hosts than `promise.quorum` nothing is due.
+fewer hosts than `promise.quorum` nothing is due. To a host that starts over after a failure (`promise.starts_over`), what was broadcast
+before is not due.
 """
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, Witness, cannot_judge, kept, name, unknown, violated
 from analysis.judging.history import History
-from analysis.judging.properties.delivery.missing_deliveries import deliverers
+from analysis.judging.properties.delivery.missing_deliveries import deliverers, started_over
 from hostagent.contract.promises import Promise
 
 
@@ -22,6 +23,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         return stop
     part_of, time, delivered, paid = connectivity.parts_at_end(promise.quorum), Clock(history), deliverers(history), 0
     open_question: Finding | None = None
+    since = started_over(history, promise)
     for broadcast in history.broadcasts:
         if broadcast.origin not in part_of or broadcast.origin not in connectivity.correct:
             continue
@@ -34,6 +36,8 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
                 continue
             if host in has:
                 paid += 1
+            elif broadcast.at_ns <= since.get(host, -1):
+                continue
             elif due_ns <= history.ended_ns:
                 sentence = (
                     f"{host} never delivered {name(broadcast.message)}, which {broadcast.origin} broadcast at {time(broadcast.at_ns)}, "

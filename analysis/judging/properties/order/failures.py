@@ -9,6 +9,9 @@ delivered the message which should have come first; it is forgiven too if nobody
 is up again has recovered. Here it has, at the end of the run, once it has been connected with the other host for the protocol's patience.
 A host that lost its storage cannot take anything back, so its earlier life is always forgiven.
 
+A host that others treat as failed has failed too (section 7.3, logical failures): protocols trace `excluded` when they begin to, and the
+host traces `failed` when it learns of that.
+
 *Strict* is R1: nothing is forgiven, every delivery counts, and nothing is delivered twice or taken back.
 
 Operational and rollback look at what stands at the end. The paper's R2 also forbids a second delivery; that is what the guarantee *no
@@ -30,7 +33,7 @@ class Failures:
     """The crashes that an order of some strength takes into account, and what they excuse."""
 
     def __init__(self, order: Order, history: History, connectivity: Connectivity, patience_ns: int) -> None:
-        self._crashes: dict[str, list[Connected]] = {} if order.strength is Strength.STRICT else dict(connectivity.crashes)
+        self._crashes: dict[str, list[Connected]] = {} if order.strength is Strength.STRICT else _failures(history, connectivity)
         self._asked_ns = sorted(asked_ns for spans in self._crashes.values() for asked_ns, _ in spans)
         self._must_recover = order.strength is Strength.ROLLBACK
         self._set_back = history.set_back
@@ -83,6 +86,14 @@ class Failures:
         return whose, tuple(bisect_left(log, at_ns + 1, key=lambda one: one.at_ns) for at_ns in self._asked_ns)
 
 
+def _failures(history: History, connectivity: Connectivity) -> dict[str, list[Connected]]:
+    """When each host may have failed: crashes, and the times in which others treated it as failed and it did not know."""
+    found = {host: list(spans) for host, spans in connectivity.crashes.items()}
+    for at_ns, host, known_ns in history.exclusions:
+        found.setdefault(host, []).append((at_ns, known_ns))
+    return found
+
+
 Counterexample = tuple[str, list[Witness]]
 """A sentence and the events that it is about."""
 Look = Callable[[Failures], tuple[int, Counterexample | None]]
@@ -98,7 +109,7 @@ def judge_order(order: Order, history: History, promise: Promise, connectivity: 
     found = found or _not_once(order, history, connectivity)
     if found:
         return violated(max(cases, 1), found[0], *found[1])
-    if order.strength is Strength.ROLLBACK and connectivity.crashes and not history.damage:
+    if order.strength is Strength.ROLLBACK and _failures(history, connectivity) and not history.damage:
         _, unsettled = look(Failures(order, history, connectivity, 0))
         if unsettled:
             return unknown(f"{unsettled[0]}: too soon to tell", cases)

@@ -1,0 +1,436 @@
+"""Non-atomic delivery: when hosts fail, the others form a new graph and go on (third paper, Protocol 5 as section 7.3 extends it).
+
+How. Messages enter the graph at a host above all their destinations, and travel down as with atomic delivery. Every host keeps what it
+passed on, and every source its messages, until the next graph. When a host is suspected, or one that was left out is back, or a host wants
+to join or leave a group, the manager forms a new graph (`forming`): all stop and report, the manager makes one order out of the reports
+(`reconciling`), and when the graph begins all deliver what they lack, in this order. Sources then submit again what is not in it.
+
+A host that is left out of a graph has failed, whether it was dead, slow or cut off: what it passed on since is not part of the order. It
+learns of it from the next sign of life of a host in a newer graph, stops at once, and waits to be let in again. With `recover=new-member`
+it starts over at the current message, and what it missed is lost to it. With `recover=rollback` it takes back what it delivered since the
+order and its own deliveries parted, and delivers again in the right order, with all that it missed.
+
+A host that sees less than a majority of all hosts stops (the periodic check of section 7.3). Until then an old graph may go on beside a new
+one (Figure 7.5), for the time that detection takes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+
+from hostagent.contract.core import Part
+from hostagent.contract.environment import Environment
+from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose, host_set, hosts_in
+from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
+from hostagent.parts.detector import Detector
+from hostagent.parts.streams import Item
+from hostagent.protocols.propagation_graph.forming import FailureParameters, Forming, Pieces, pieces
+from hostagent.protocols.propagation_graph.graph import NOBODY
+from hostagent.protocols.propagation_graph.graph import PropagationGraph as Graph
+from hostagent.protocols.propagation_graph.graphs import Members
+from hostagent.protocols.propagation_graph.items import (
+    Accepted,
+    Alive,
+    Begin,
+    Edges,
+    Enter,
+    Pass,
+    PlanPiece,
+    Refusal,
+    ReportPiece,
+    Stop,
+    most_together,
+)
+from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Passed, Plan, Report, diverges_at, first_plan
+
+# Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
+REPETITIONS: Final = 20
+MakeTree = Callable[[Members, tuple[str, ...]], Graph]
+"""The tree of some hosts with some groups, the same at every host."""
+
+
+class NonAtomic(Part):
+    """One host: its place in the graph, what it passed on, and what it has to send."""
+
+    def __init__(self, env: Environment, parameters: FailureParameters, edges: Edges, tree: MakeTree) -> None:
+        super().__init__(env)
+        self._edges, self._make_tree = edges, tree
+        self._rolls_back = parameters.rolls_back
+        self._detector = self.add("detector", lambda own: Detector(own, parameters.watch, self._sign, self._on_suspect))
+        self._forming = self.add("forming", lambda own: Forming(own, self, parameters))
+        self._pieces = Pieces()
+        self._plan = first_plan(env.hosts, env.groups)
+        """The plan that was accepted last."""
+        self.opened, self.promised = 0, 0
+        self.members = env.hosts
+        """The hosts of the graph that was opened last."""
+        self._groups = self._plan.groups
+        self._stopped = False
+        """Whether this host has left the graph that it opened last, without a promise to take part in another one."""
+        self._journal: dict[int, Entry] = {}
+        """What was passed on in the graph that was opened last, after what its plan says, in order."""
+        self._places = count(1)
+        self._passed: Passed = {}
+        """For each flow, the last message that is part of the order, as far as this host knows."""
+        self._delivered: Passed = {}
+        """For each flow, the last message that was delivered here, or was given up as missed."""
+        self._outbox: dict[int, Entry] = {}
+        """Messages of this host that are not known to be part of the order, by their numbers."""
+        self._entrances: dict[Flow, str] = {}
+        """Where the messages of each flow enter the graph; nowhere while all their destinations have failed."""
+        self._waiting: dict[int, Item] = {}
+        """Messages of graphs that are not open here yet, by the order of their arrival."""
+        self._arrivals = count(1)
+        self._wishes: dict[int, bool] = {}
+        self._installed = dict.fromkeys(env.groups, 0)
+        self._place = (NOBODY, NOBODY)
+
+    def on_start(self, stored: Mapping[str, Any]) -> None:
+        """Restore everything, and take the place in the graph that was opened last."""
+        self.opened, self.promised, self._stopped = stored.get("graph", (0, 0, False))
+        if "plan" in stored:
+            self._plan = msgspec.convert(stored["plan"], Plan)
+        if "opened" in stored:
+            members, self._groups = msgspec.convert(stored["opened"], tuple[bytes, Groups])
+            self.members = hosts_in(members, self.env.hosts)
+        self._passed, self._delivered = _flows(stored.get("passed", ())), _flows(stored.get("delivered", ()))
+        self._journal = {place: msgspec.convert(value, Entry) for place, value in _numbered(stored, "entry")}
+        self._outbox = {sequence: msgspec.convert(value, Entry) for sequence, value in _numbered(stored, "outbox")}
+        self._waiting = {number: self._edges.decoded(item) for number, item in _numbered(stored, "waiting")}
+        self._wishes = dict(_numbered(stored, "wish"))
+        self._places = count(max(self._journal, default=0) + 1)
+        self._arrivals = count(max(self._waiting, default=0) + 1)
+        for entry in self._journal.values():
+            self._note(entry)
+        self._enter()
+
+    # What the application wants
+
+    def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
+        """Keep a message until it is part of the order, and let it enter the graph."""
+        entry = Entry(to.group, self.env.host, sequence, host_set(to.hosts, self.env.hosts), payload)
+        self._outbox[sequence] = entry
+        self.env.store(f"outbox/{sequence}", entry)
+        if self.is_open:
+            self._submit(entry)
+
+    def on_wish(self, group: int, *, joins: bool) -> None:
+        """Ask for a graph in which this host is a member of a group, or is not."""
+        self._wishes[group] = joins
+        self.env.store(f"wish/{group}", joins)
+        self._call_manager()
+
+    # Signs of life, and who has failed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages are passed on here."""
+        return self.promised == self.opened and not self._stopped
+
+    @property
+    def asks(self) -> bool:
+        """Whether this host waits for a new graph."""
+        return bool(self._wishes)
+
+    def trusted(self) -> list[str]:
+        """The hosts that are not suspected, this one included."""
+        return [host for host in self.env.hosts if host not in self._detector.suspected]
+
+    def _sign(self) -> Alive:
+        return Alive(EVERYBODY, self.env.host, 0, 0, self.opened, self.promised, self._stopped, self.asks)
+
+    def _call_manager(self) -> None:
+        """Tell the manager at once what it would learn from the next heartbeat."""
+        if self._forming.manager == self.env.host:
+            self._forming.look()
+        else:
+            self.env.send(self._forming.manager, self._sign(), Purpose.CONTROL)
+
+    def _on_suspect(self, _host: str) -> None:
+        if not self._forming.has_majority:
+            self._leave_graph("alone", self.opened)
+        self._forming.look()
+
+    def _leave_graph(self, why: str, graph: int) -> None:
+        """Pass nothing on any more in the graph that is open."""
+        if self.is_open:
+            self._stopped = True
+            self._store_graph()
+            self.env.trace(why, graph=graph)
+
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """A sign of life, a call of a manager or an item; each is a sign of life."""
+        self._detector.heard(sender)
+        match message:
+            case Alive(opened=graph):
+                if graph > self.promised:
+                    self._leave_graph("left-out", graph)
+                self._forming.heard(sender, message)
+            case Stop(origin=manager, sequence=graph) if manager == sender:
+                self._on_stop(sender, graph)
+            case Refusal(sequence=promised):
+                self._forming.refused(promised)
+            case _:
+                self._edges.on_message(sender, message, expensive)
+
+    # Forming a graph
+
+    def _on_stop(self, manager: str, graph: int) -> None:
+        if graph > self.promised:
+            for left, content in pieces(self.stop(graph)):
+                self.hand(manager, ReportPiece(EVERYBODY, self.env.host, 0, 0, graph, left, content))
+        elif graph < self.promised:
+            self.env.send(manager, Refusal(EVERYBODY, self.env.host, self.promised), Purpose.CONTROL)
+
+    def stop(self, graph: int) -> Report:
+        """Promise to take part in no graph below this one, and report."""
+        assert graph > self.promised, graph
+        self.promised = graph
+        self._store_graph()
+        plan, accepted = self._plan, self._plan.graph > self.opened
+        entries = plan.order if accepted else list(self._journal.values())
+        groups = plan.groups if accepted else self._groups
+        known = {group: host_set(members, self.env.hosts) for group, members in self.env.groups.items() if group}
+        return Report(
+            accepted=plan.graph,
+            members=plan.members,
+            groups=Groups(known | groups.members, dict.fromkeys(known, 0) | groups.since),
+            passed=plan.passed if accepted else list(self._passed.items()),
+            entries=entries,
+            lacking=[place for place, entry in enumerate(entries) if self._is_due(entry)],
+            wishes=self._wishes,
+        )
+
+    def accept(self, plan: Plan) -> bool:
+        """Store a plan with the payloads that this host has, unless a higher graph was promised."""
+        has = {entry.message: entry for entry in (*self._journal.values(), *self._plan.order)}
+        order = [entry if entry.payload is not None else has.get(entry.message) for entry in plan.order]
+        complete = [entry for entry in order if entry is not None]
+        if plan.graph != self.promised or len(complete) < len(order):
+            return False
+        self._plan = msgspec.structs.replace(plan, order=complete)
+        self.env.store("plan", self._plan)
+        return True
+
+    def begin(self, graph: int) -> None:
+        """Open a graph whose plan a majority has accepted: deliver what is missing, and go on."""
+        plan = self._plan
+        if graph != plan.graph or graph != self.promised or graph == self.opened:
+            return
+        recovers = self.env.host in hosts_in(plan.recovering, self.env.hosts)
+        if recovers:
+            self.env.trace("failed", graph=graph)
+        self._follow(plan, starts_over=recovers and not self._rolls_back)
+        self.opened, self._stopped = graph, False
+        self.members, self._groups = hosts_in(plan.members, self.env.hosts), plan.groups
+        self._drop_wishes(plan.groups)
+        self._restart_journal(plan)
+        self._enter()
+        if recovers:
+            self.env.trace("recovered")
+        self._forming.opened()
+        self._submit_again()
+        self._look_again()
+
+    def _follow(self, plan: Plan, *, starts_over: bool) -> None:
+        """Bring the deliveries of this host into the order of a plan; one that starts over gives up what it missed."""
+        passed, me = _flows(plan.passed), self.env.host
+        if not starts_over:
+            mine = [entry for entry in self._journal.values() if me in self._hosts(entry)]
+            ever = {entry.message for entry in mine}
+            order = [entry for entry in plan.order if me in self._hosts(entry)]
+            due = [entry for entry in order if entry.message in ever or self._is_due(entry)]
+            wrong = mine[diverges_at(mine, due, passed) :]
+            if self._rolls_back:
+                for entry in reversed(wrong):
+                    self.env.take_back(*entry.message)
+                    self._delivered[entry.flow] = entry.sequence - 1
+            for entry in due:
+                self._deliver(entry)
+        for flow, sequence in passed.items():
+            self._delivered[flow] = max(sequence, self._delivered.get(flow, 0))
+        self._passed = passed
+
+    def _drop_wishes(self, groups: Groups) -> None:
+        """Forget the wishes that came true, and the wish of a last member to leave, which never does."""
+        for group, joins in list(self._wishes.items()):
+            members = hosts_in(groups.members.get(group, b""), self.env.hosts)
+            if (self.env.host in members) == joins or members == (self.env.host,):
+                del self._wishes[group]
+                self.env.store(f"wish/{group}", None)
+
+    def _restart_journal(self, plan: Plan) -> None:
+        """The journal begins with what the plan says, and the outbox has what it does not."""
+        for place in self._journal:
+            self.env.store(f"entry/{place}", None)
+        self._journal.clear()
+        for entry in plan.order:
+            self._write(entry)
+        for sequence, entry in list(self._outbox.items()):
+            if sequence <= self._passed.get(entry.flow, 0):
+                del self._outbox[sequence]
+                self.env.store(f"outbox/{sequence}", None)
+        self._plan = msgspec.structs.replace(plan, order=[], passed=[])
+        self.env.store("plan", self._plan)
+        self.env.store("opened", (plan.members, plan.groups))
+        self.env.store("passed", list(self._passed.items()))
+        self.env.store("delivered", list(self._delivered.items()))
+        self._store_graph()
+
+    def _enter(self) -> None:
+        """Take the place in the graph that is open, and install the groups that have changed."""
+        for group, members in self._groups.members.items():
+            since = self._groups.since[group]
+            if since != self._installed.get(group, 0):
+                self._installed[group] = since
+                self.env.install(group, hosts_in(members, self.env.hosts), since)
+        groups = {group: hosts_in(members, self.env.hosts) for group, members in self._groups.members.items()}
+        self._tree = self._make_tree(groups, self.members)
+        self._below = self._tree.below(self.env.host) if self.env.host in self.members else {}
+        self._entrances.clear()
+        place = self._tree.roots[0], self._tree.parents.get(self.env.host, NOBODY)
+        if place != self._place:
+            for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
+                if source:
+                    self.env.trace("parent", source=source, parent=parent)
+            self._place = place
+
+    # Passing messages on
+
+    def _submit_again(self) -> None:
+        """Let what is not part of the order enter the graph. A flow enters at one place, whomever its messages are for."""
+        unsent: dict[Flow, set[str]] = {}
+        for entry in self._outbox.values():
+            unsent.setdefault(entry.flow, set(self.env.groups.get(entry.group, ()))).update(self._hosts(entry))
+        for flow, hosts in unsent.items():
+            self._entrances[flow] = self._entrance(hosts)
+        for entry in self._outbox.values():
+            self._submit(entry)
+
+    def _submit(self, entry: Entry) -> None:
+        entrance = self._entrances.get(entry.flow)
+        if entrance is None:
+            entrance = self._entrances[entry.flow] = self._entrance(self._hosts(entry))
+        item = Enter(entry.group, entry.origin, entry.sequence, 0, self.opened, entry.to, entry.payload or b"")
+        if entrance == self.env.host:
+            self.on_item(entrance, item)
+        elif entrance:
+            self.hand(entrance, item)
+
+    def _entrance(self, hosts: Iterable[str]) -> str:
+        """The lowest host of the graph that is above all of these that are in it.
+
+        If none is, the message is kept for them where hosts recover what they missed; else it waits at its source.
+        """
+        inside = tuple(host for host in self.members if host in set(hosts))
+        if inside:
+            return self._tree.common_ancestor(inside)
+        return self._tree.roots[0] if self._rolls_back else NOBODY
+
+    def hand(self, to: str, item: Item) -> None:
+        """Send an item to another host."""
+        self._edges.hand(to, item)
+
+    def on_item(self, sender: str, item: Item) -> None:
+        """An item of a stream has come."""
+        match item:
+            case Enter(graph=graph) | Pass(graph=graph):
+                if graph == self.opened and self.is_open:
+                    self._pass_on(Entry(item.group, item.origin, item.sequence, item.to, item.payload))
+                elif graph > self.opened:
+                    self._keep(item)
+            case ReportPiece(graph=graph):
+                if report := self._pieces.take(sender, item, Report):
+                    self._forming.take_report(sender, graph, report)
+            case PlanPiece():
+                plan = self._pieces.take(sender, item, Plan)
+                if plan is not None and self.accept(plan):
+                    self.hand(sender, Accepted(EVERYBODY, self.env.host, 0, 0, plan.graph))
+            case Accepted(graph=graph):
+                self._forming.take_acceptance(sender, graph)
+            case Begin(graph=graph):
+                self.begin(graph)
+
+    def _pass_on(self, entry: Entry) -> None:
+        """Send a message down every subtree that has a destination, and deliver it if this host is one."""
+        hosts = self._hosts(entry)
+        item = Pass(entry.group, entry.origin, entry.sequence, 0, self.opened, entry.to, entry.payload or b"")
+        children = [child for child, below in self._below.items() if not below.isdisjoint(hosts)]
+        self._edges.send_to_all(children, item, most_together(item))
+        self._deliver(entry)
+        self._write(entry)
+
+    def _deliver(self, entry: Entry) -> None:
+        if self._is_due(entry):
+            self._delivered[entry.flow] = entry.sequence
+            self.env.deliver(entry.origin, entry.sequence, entry.payload or b"")
+
+    def _is_due(self, entry: Entry) -> bool:
+        """Whether a message is for this host, and was not delivered here."""
+        return self.env.host in self._hosts(entry) and self._delivered.get(entry.flow, 0) < entry.sequence
+
+    def _write(self, entry: Entry) -> None:
+        place = next(self._places)
+        self._journal[place] = entry
+        self.env.store(f"entry/{place}", entry)
+        self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        """What stands in the journal is part of the order, and was delivered if it is for this host."""
+        self._passed[entry.flow] = max(entry.sequence, self._passed.get(entry.flow, 0))
+        if self.env.host in self._hosts(entry):
+            self._delivered[entry.flow] = max(entry.sequence, self._delivered.get(entry.flow, 0))
+
+    def _keep(self, item: Item) -> None:
+        number = next(self._arrivals)
+        self._waiting[number] = item
+        self.env.store(f"waiting/{number}", self._edges.encoded(item))
+
+    def _look_again(self) -> None:
+        """Handle what waited for the graph that is open now, and forget what was for one that never opened here."""
+        waiting, self._waiting = self._waiting, {}
+        for number, item in waiting.items():
+            self.env.store(f"waiting/{number}", None)
+            self.on_item(self.env.host, item)
+
+    def _hosts(self, entry: Entry) -> tuple[str, ...]:
+        return hosts_in(entry.to, self.env.hosts)
+
+    def _store_graph(self) -> None:
+        self.env.store("graph", (self.opened, self.promised, self._stopped))
+
+
+def promise(parameters: FailureParameters, hosts: int) -> Promise:
+    """One order for all groups at the hosts of a majority that stay in the graph, and at those that recover.
+
+    Nothing is due before all have settled after the last fault: a wrong suspicion ends and new ones are certain, a graph is formed a few
+    times over, and what was lost is repeated. Then the last message passes the longest path.
+    """
+    strength = Strength.ROLLBACK if parameters.rolls_back else Strength.OPERATIONAL
+    guarantees = (
+        *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.PROGRESS, Guarantee.QUIESCENCE),
+        *((Guarantee.ROLLBACK_DISCIPLINE,) if parameters.rolls_back else ()),
+    )
+    settled_ms = 3 * (parameters.watch.detection_ms + parameters.longest_timeout_ms)
+    null_messages_per_second = (hosts - 1) * 1000 / parameters.silence_ms
+    return Promise(
+        guarantees=guarantees,
+        orders=tuple(Order(scope, strength) for scope in (Scope.SINGLE_SOURCE, Scope.MULTIPLE_GROUP)),
+        patience_ms=settled_ms + (REPETITIONS + hosts) * parameters.bound_ms,
+        quorum=hosts // 2 + 1,
+        starts_over=not parameters.rolls_back,
+        background_per_second=parameters.watch.heartbeats_per_second(hosts) + null_messages_per_second,
+        retained=20 * hosts + 100,
+    )
+
+
+def _flows(stored: Iterable[Any]) -> Passed:
+    return {(origin, group, listed): sequence for (origin, group, listed), sequence in stored}
+
+
+def _numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:
+    """The entries with keys such as `entry/3`, in the order of their numbers."""
+    keys = [key for key in stored if key.startswith(f"{kind}/")]
+    return sorted(((int(key.partition("/")[2]), stored[key]) for key in keys), key=lambda entry: entry[0])

@@ -1,0 +1,197 @@
+"""How the histories of several hosts become one order, on which a new graph begins (third paper, sections 7.1.1 and 7.3).
+
+Every host that takes part in a new graph reports to the manager what it has. The manager makes a *plan* out of the reports: who is in the
+graph, the groups, and the messages that some of these hosts lack, in one order that contradicts none of the reports.
+
+What a plan starts from. A host that accepts a plan stores it, and a plan counts once a majority of all hosts has accepted it. So of the
+plans that hosts report, the one with the highest number continues all that ever counted, and the manager continues that one. A host is
+*current* if it is in that plan: what it has passed on fits into the order. Any other host has failed, also if it never noticed: it
+*recovers* with the new plan.
+
+The order. Within a graph, messages that meet at two hosts meet in the same order, so the reports of current hosts are parts of one order.
+Where they leave a choice, the message that is named first, in the order of hosts, goes first.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from hostagent.contract.messages import LISTED, GroupNumber, SequenceNumber, host_set, hosts_in
+
+Flow = tuple[str, int, bytes]
+"""What a source keeps in order: its messages to a group or, if they are for no group, to the same hosts."""
+Passed = dict[Flow, int]
+"""For each flow, the number of the last message."""
+MessageId = tuple[str, int]
+_Bytes = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A message of the application, as hosts pass it on."""
+
+    group: GroupNumber
+    origin: str
+    sequence: SequenceNumber
+    to: _Bytes
+    """The hosts that it is for."""
+    payload: _Bytes | None
+    """None in a plan for a host that has the message."""
+
+    @property
+    def message(self) -> MessageId:
+        """The origin, and the number of the message there."""
+        return self.origin, self.sequence
+
+    @property
+    def flow(self) -> Flow:
+        """The flow that the message belongs to."""
+        return self.origin, self.group, self.to if self.group == LISTED else b""
+
+
+class Groups(msgspec.Struct, frozen=True, array_like=True):
+    """The members of each group, and since which graph a group has had these members."""
+
+    members: dict[GroupNumber, _Bytes]
+    since: dict[GroupNumber, SequenceNumber]
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """What a host tells the manager."""
+
+    accepted: SequenceNumber
+    """The highest graph whose plan the host has accepted."""
+    members: _Bytes
+    """The hosts in that graph."""
+    groups: Groups
+    passed: list[tuple[Flow, SequenceNumber]]
+    """For each flow, the last message that is part of the order."""
+    entries: list[Entry]
+    """The messages that the host has, in order, since the beginning of that graph; without those that all others are known to have."""
+    lacking: list[int]
+    """The places in `entries` of messages that are for this host, and that it has not delivered."""
+    wishes: dict[GroupNumber, bool]
+    """The groups that the host wants to join, or to leave."""
+
+
+class Plan(msgspec.Struct, frozen=True, array_like=True):
+    """What hosts agree on before graph `graph` begins."""
+
+    graph: SequenceNumber
+    members: _Bytes
+    recovering: _Bytes
+    """Those of the members that have failed before."""
+    groups: Groups
+    passed: list[tuple[Flow, SequenceNumber]]
+    """For each flow, the last message that is part of the order up to the beginning of this graph."""
+    order: list[Entry]
+    """The messages that a member, or a host that may recover, lacks."""
+
+
+def first_plan(hosts: tuple[str, ...], groups: Mapping[int, tuple[str, ...]]) -> Plan:
+    """The plan of graph 0, which needs nobody's consent."""
+    members = {group: host_set(of_group, hosts) for group, of_group in groups.items() if group}
+    return Plan(0, host_set(hosts, hosts), host_set((), hosts), Groups(members, dict.fromkeys(members, 0)), [], [])
+
+
+def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...], *, keeps_for_all: bool) -> Plan:
+    """The plan that continues all plans that ever counted, as the reports of a majority show them.
+
+    With `keeps_for_all`, a message is kept as long as any host that it is for lacks it, else only as long as a current one does.
+    """
+    last = max(report.accepted for report in reports.values())
+    newest = [report for report in reports.values() if report.accepted == last]
+    before = hosts_in(newest[0].members, hosts)
+    current = {host: _delivered(report) for host, report in reports.items() if host in before}
+    recovering = [host for host in reports if host not in before]
+    passed: Passed = {}
+    for report in newest:
+        for flow, sequence in report.passed:
+            passed[flow] = max(sequence, passed.get(flow, 0))
+    owed = hosts if keeps_for_all else tuple(current)
+    order = [
+        entry
+        for entry in merged([report.entries for report in newest])
+        if any(entry.message not in current.get(host, ()) for host in hosts_in(entry.to, hosts) if host in owed)
+    ]
+    groups = _with_wishes(graph, newest, reports, hosts)
+    return Plan(graph, host_set(tuple(reports), hosts), host_set(recovering, hosts), groups, list(passed.items()), order)
+
+
+def _delivered(report: Report) -> frozenset[MessageId]:
+    """The messages of a report that the host has delivered, or would have if they were for it."""
+    lacking = frozenset(report.lacking)
+    return frozenset(entry.message for place, entry in enumerate(report.entries) if place not in lacking)
+
+
+def _with_wishes(graph: int, newest: Sequence[Report], reports: Mapping[str, Report], hosts: tuple[str, ...]) -> Groups:
+    """The groups, changed as hosts wish. The last member of a group cannot leave it."""
+    members, since = dict(newest[0].groups.members), dict(newest[0].groups.since)
+    for report in newest[1:]:
+        # Groups that were made during the run are not known everywhere at once.
+        members, since = report.groups.members | members, report.groups.since | since
+    for host, report in reports.items():
+        for group, joins in report.wishes.items():
+            others = [other for other in hosts_in(members.get(group, b""), hosts) if other != host]
+            wished = host_set([*others, host] if joins else others, hosts)
+            if (joins or others) and wished != members.get(group):
+                members[group], since[group] = wished, graph
+    return Groups(members, since)
+
+
+def merged(histories: Iterable[Sequence[Entry]]) -> list[Entry]:
+    """One order of all entries that each of the histories is a part of."""
+    entries: dict[MessageId, Entry] = {}
+    later: dict[MessageId, list[MessageId]] = {}
+    waits_for: dict[MessageId, int] = {}
+    for history in histories:
+        before: MessageId | None = None
+        for entry in history:
+            if entry.message not in entries:
+                entries[entry.message], later[entry.message], waits_for[entry.message] = entry, [], 0
+            if before is not None:
+                later[before].append(entry.message)
+                waits_for[entry.message] += 1
+            before = entry.message
+    return [entries[message] for message in _in_order(later, waits_for)]
+
+
+def _in_order(later: Mapping[MessageId, Sequence[MessageId]], waits_for: dict[MessageId, int]) -> Iterator[MessageId]:
+    """Messages that wait for no other, one after the other."""
+    free = [message for message, number in waits_for.items() if not number]
+    while waits_for:
+        if not free:
+            # No reports of hosts that follow the protocol contradict each other. Whatever a forged one says, the manager goes on.
+            free = [next(iter(waits_for))]
+        message = free.pop(0)
+        if waits_for.pop(message, None) is None:
+            continue
+        yield message
+        for following in later[message]:
+            if following in waits_for:
+                waits_for[following] -= 1
+                if not waits_for[following]:
+                    free.append(following)
+
+
+def for_host(plan: Plan, report: Report) -> Plan:
+    """The plan without the payloads that a host has."""
+    has = {entry.message for entry in report.entries}
+    slim = [msgspec.structs.replace(entry, payload=None) if entry.message in has else entry for entry in plan.order]
+    return msgspec.structs.replace(plan, order=slim)
+
+
+def diverges_at(delivered: Sequence[Entry], order: Sequence[Entry], passed: Passed) -> int:
+    """How many of the messages that a host has delivered stand where the order has them: all before the first that does not.
+
+    `order` has those messages of a plan that are for the host, without those that it delivered before the first of `delivered`. A message
+    that is part of the order, but not of the plan, is one that everybody has.
+    """
+    planned = {entry.message for entry in order}
+    due = iter(order)
+    for place, entry in enumerate(delivered):
+        if entry.message not in planned and passed.get(entry.flow, 0) >= entry.sequence:
+            continue
+        if (following := next(due, None)) is None or following.message != entry.message:
+            return place
+    return len(delivered)
