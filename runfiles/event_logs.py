@@ -18,7 +18,7 @@ from runfiles.format import Count, Event
 KEPT: Final = frozenset(
     {
         *("broadcast", "receive", "deliver", "commit", "take-back"),
-        *("view", "join", "leave", "token", "recovered"),
+        *("view", "join", "leave", "token", "accepted", "excluded", "failed", "recovered"),
         *("sample", "parent", "graph", "suspect", "trust", "start"),
     }
 )
@@ -95,6 +95,15 @@ class _SuspicionDetails(msgspec.Struct):
     host: str
 
 
+class _AcceptanceDetails(msgspec.Struct):
+    graph: Count
+
+
+class _ExclusionDetails(msgspec.Struct):
+    host: str
+    graph: Count
+
+
 _DETAILS: Final[dict[str, type[Any]]] = {
     "view": _ViewDetails,
     "join": _MembershipDetails,
@@ -105,6 +114,8 @@ _DETAILS: Final[dict[str, type[Any]]] = {
     "graph": _GraphDetails,
     "suspect": _SuspicionDetails,
     "trust": _SuspicionDetails,
+    "excluded": _ExclusionDetails,
+    "accepted": _AcceptanceDetails,
 }
 
 

@@ -173,7 +173,7 @@ class SuspicionSpan(NamedTuple):
 
 
 class Exclusion(NamedTuple):
-    """From `at_ns` on the other hosts treat a host as failed; it knows from `known_ns` on, which is the end of the run if it never does.
+    """From `at_ns` on a majority of all hosts treats a host as failed; it knows from `known_ns` on, which is the end of the run if it never does.
 
     Third paper, section 7.3: a logical failure. The host may have been dead, slow or cut off.
     """
@@ -296,7 +296,7 @@ def make(
         requests=tuple(others.requests),
         tokens=tuple(others.tokens),
         recoveries=tuple(others.recoveries),
-        exclusions=others.exclusions(ended_ns),
+        exclusions=others.exclusions(len(hosts), ended_ns),
         transits=transits,
         graphs=tuple(others.graphs),
     )
@@ -312,7 +312,8 @@ class _OtherEvents:
         self.tokens: list[TokenChange] = []
         self.recoveries: list[Recovery] = []
         self.graphs: list[GraphChange] = []
-        self._excluded: list[tuple[int, str]] = []
+        self._accepted: dict[int, set[str]] = {}
+        self._excluded: list[tuple[int, str, int]] = []
         self._failed: list[tuple[int, str]] = []
         self.parents = _Parents()
         self.suspicions = _Suspicions()
@@ -341,7 +342,7 @@ class _OtherEvents:
             case "graph":
                 primary_of = tuple(details["primary_of"])
                 self.graphs.append(GraphChange(at_ns, host, details["number"], details["closed"], primary_of))
-            case "excluded" | "failed" | "recovered":
+            case "accepted" | "excluded" | "failed" | "recovered":
                 self._fail_or_recover(host, at_ns, event, details)
             case "start":
                 self.recoveries.append(Recovery(at_ns, host, complete=False))
@@ -353,19 +354,19 @@ class _OtherEvents:
             self.recoveries.append(Recovery(at_ns, host, complete=True))
         elif event == "failed":
             self._failed.append((at_ns, host))
-        elif "host" in details:
-            self._excluded.append((at_ns, details["host"]))
+        elif event == "accepted":
+            self._accepted.setdefault(details["graph"], set()).add(host)
+        else:
+            self._excluded.append((at_ns, details["host"], details["graph"]))
 
-    def exclusions(self, ended_ns: int) -> tuple[Exclusion, ...]:
-        """The hosts that others treated as failed, each until it knew that."""
-        return tuple(
-            Exclusion(
-                at_ns,
-                host,
-                min((known_ns for known_ns, who in self._failed if who == host and known_ns >= at_ns), default=ended_ns),
-            )
-            for at_ns, host in self._excluded
-        )
+    def exclusions(self, hosts: int, ended_ns: int) -> tuple[Exclusion, ...]:
+        """The hosts that a majority of all hosts treated as failed, each until it knew that."""
+        found = []
+        for at_ns, host, graph in self._excluded:
+            if 2 * len(self._accepted.get(graph, ())) > hosts:
+                known_ns = min((ns for ns, who in self._failed if who == host and ns >= at_ns), default=ended_ns)
+                found.append(Exclusion(at_ns, host, known_ns))
+        return tuple(found)
 
 
 def in_order(events: Iterable[LoggedEvent]) -> tuple[list[LoggedEvent], frozenset[str]]:

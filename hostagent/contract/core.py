@@ -17,7 +17,10 @@ protocol that has a tree, a token or recovery work traces the others itself:
                                                       the host is in this propagation graph, which lets nothing through while it is
                                                       closed, and is the primary destination of these groups
     env.trace("token", generation=3, held=True)       the host holds the token from now on; held=False before it hands the token on
-    env.trace("recovered")                            the host has finished the recovery work that followed its restart
+    env.trace("accepted", graph=4)                    the host takes part in graph 4, or whatever the protocol numbers
+    env.trace("excluded", host=..., graph=4)          a host is not in graph 4: if a majority has accepted it, the host counts as failed
+    env.trace("failed")                               the host knows that others treat it as failed
+    env.trace("recovered")                            the host has finished the recovery work that followed its restart or failure
 
 A core is made of parts, such as links and a failure detector. Each part has its own storage keys and timers, and is called when the host
 starts and when one of the part's timers expires. A message goes to the core, which by default hands it to the part for its kind of message.

@@ -8,7 +8,19 @@ from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
-from tests.mutants import cluster_tree, fan, grouped, linked, parts, propagation, sequencer, timestamp, two_phase, watchful
+from tests.mutants import (
+    cluster_tree,
+    fan,
+    grouped,
+    linked,
+    non_atomic,
+    parts,
+    propagation,
+    sequencer,
+    timestamp,
+    two_phase,
+    watchful,
+)
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
@@ -222,6 +234,7 @@ MUTANTS = (
     *GROUPED,
     *FAN,
     *PROPAGATION,
+    *non_atomic.MUTANTS,
     *two_phase.MUTANTS,
     *sequencer.MUTANTS,
     *timestamp.MUTANTS,

@@ -33,11 +33,13 @@ SMALLER = {
     "sender_dies_halfway": {},
     "sequencer_dies": {},
     "site_fails_atomic": {},
+    "site_fails_non_atomic": {},
     "source_cut_off": {"size": "2"},
     "source_dies_between_phases": {},
     "table_4_1": {"delay": "20ms"},
     "table_4_2": {"delay": "20ms"},
     "tuning": {},
+    "two_trees": {},
 }
 
 

@@ -11,7 +11,8 @@ ballots, as in Paxos: no two hosts use the same number, a host that has promised
 the highest one that was accepted. So two managers at once, or one that is wrong about who is alive, may take time but break nothing.
 
 The manager is the first host of a fixed order that it trusts to be alive: the one that the parameters name, then the others in the order of
-the run. Every host decides by itself who that is. A host that has lost the majority from sight manages nothing.
+the run. Every host decides by itself who that is. A host that has lost the majority from sight manages nothing, and when it sees a majority
+again it waits until it has heard of the others too: it would leave out hosts that are well.
 
 `hostagent.parts.election` is not used for this: a vote there fits into one datagram and the election ends with the votes of a majority,
 while here the reports are histories of any length, and every host that is alive should be in the graph.
@@ -32,6 +33,8 @@ from hostagent.protocols.propagation_graph.reconciling import Plan, Report, for_
 
 # A piece of a report or plan, which leaves room in a datagram for the fields beside it.
 PIECE_BYTES: Final = 1300
+# A host that was alone looks so often before it manages anything: by then it has heard of all others that it can hear of.
+COMPANY: Final = 3
 # On links that are slower and more lossy than the parameters say, the manager waits up to so many times longer.
 LONGEST: Final = 16
 R = TypeVar("R", Report, Plan)
@@ -140,6 +143,8 @@ class Forming(Part):
         """The highest graph number that this host has heard of."""
         self._quiet_looks = 0
         """How often the manager has looked since a graph was opened here or an attempt was given up."""
+        self._company_looks = COMPANY
+        """How often the manager has looked since it saw a majority again."""
 
     def on_start(self, stored: Mapping[str, Any]) -> None:  # noqa: ARG002 - a manager that restarts begins anew
         """Look once in every period."""
@@ -148,6 +153,7 @@ class Forming(Part):
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """Ask those again who have not reported, and look."""
         self._quiet_looks += 1
+        self._company_looks = self._company_looks + 1 if self.has_majority else 0
         if self._attempt is not None:
             self._attempt.looks += 1
             if self._attempt.plan is None:
@@ -188,7 +194,7 @@ class Forming(Part):
 
     def look(self) -> None:
         """Begin to form a graph if one is needed; go on with the one that is being formed, or give up if it takes too long."""
-        if self.manager != self.env.host or not self.has_majority:
+        if self.manager != self.env.host or not self.has_majority or self._company_looks < COMPANY:
             self._attempt = None
         elif self._attempt is not None:
             self._go_on(self._attempt)

@@ -11,7 +11,31 @@ it starts over at the current message, and what it missed is lost to it. With `r
 order and its own deliveries parted, and delivers again in the right order, with all that it missed.
 
 A host that sees less than a majority of all hosts stops (the periodic check of section 7.3). Until then an old graph may go on beside a new
-one (Figure 7.5), for the time that detection takes.
+one (Figure 7.5): at most for the time in which its hosts suspect the others (`detection_ms`).
+
+Model. Datagrams are lost, duplicated and reordered; hosts crash, are paused, restart with their storage or never, and networks divide. The
+failure detector errs. A majority of all hosts is needed for any graph; without one, all wait.
+
+Guarantees. No creation, no duplication. Single-source and multiple-group order, operational: hosts disagree only about what one of them
+delivered before it failed. With rollback also at hosts that have recovered. When faults have ended, all hosts that are connected with a
+majority have all messages for them (convergence, progress), but those of before to a host that started over.
+
+Not promised: one global order and no gaps, which bind hosts that died too. Nor are P2, P4, Q1 and Q3: the paper proves them where only the
+root fails, no datagram is lost and failures are far apart ([A2], [A6], [A8]). Here, two hosts that are up and reach each other all the time
+may wait for the failures of any other hosts, one after the other, and for a majority. `site_fails_non_atomic` measures P2 and Q1 for one
+failure.
+
+Messages. n + e packets (data) for a message to n hosts, as with atomic delivery; 5(n - 1) packets (control) for a graph if reports and
+plans are short; n - 1 heartbeats from each host in a period.
+
+Decisions. The paper's hosts watch their parents only, and tell the manager; here all watch all, as whoever takes over from a manager must
+know who is alive. In Protocol 5 the new root asks for what it lacks, which works for one group; with several groups the manager collects
+the histories whole, as sections 7.1.1 and 7.3 say, and sends each host what it lacks: directly, as in 7.3, and not down the new tree, as in
+7.1.1. Group sequence numbers are not needed: a host reports messages by name, and what a host has passed on comes before what it lacks.
+Source sequence numbers are those of the application, by *flow*: the messages of a source to one group, or to the same listed
+hosts, enter at one host of a graph, in order. A group keeps its members when they fail. A message to a group whose members have all failed
+waits at its source, or with rollback has its place in the order and is kept for them. Changes of groups are plans like others, so the Close
+and Open of chapter 5 are not used. The slips of Protocol 5 ((C) forgets to count L_D, (D) has an undefined y) do not arise.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +67,8 @@ from hostagent.protocols.propagation_graph.items import (
     Stop,
     most_together,
 )
-from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Passed, Plan, Report, diverges_at, first_plan
+from hostagent.protocols.propagation_graph.journal import Journal, numbered
+from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Plan, Report, first_plan
 
 # Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
 REPETITIONS: Final = 20
@@ -60,6 +85,7 @@ class NonAtomic(Part):
         self._rolls_back = parameters.rolls_back
         self._detector = self.add("detector", lambda own: Detector(own, parameters.watch, self._sign, self._on_suspect))
         self._forming = self.add("forming", lambda own: Forming(own, self, parameters))
+        self._journal = self.add("journal", lambda own: Journal(own, rolls_back=parameters.rolls_back))
         self._pieces = Pieces()
         self._plan = first_plan(env.hosts, env.groups)
         """The plan that was accepted last."""
@@ -69,15 +95,6 @@ class NonAtomic(Part):
         self._groups = self._plan.groups
         self._stopped = False
         """Whether this host has left the graph that it opened last, without a promise to take part in another one."""
-        self._journal: dict[int, Entry] = {}
-        """What was passed on in the graph that was opened last, after what its plan says, in order."""
-        self._places = count(1)
-        self._passed: Passed = {}
-        """For each flow, the last message that is part of the order, as far as this host knows."""
-        self._delivered: Passed = {}
-        """For each flow, the last message that was delivered here, or was given up as missed."""
-        self._outbox: dict[int, Entry] = {}
-        """Messages of this host that are not known to be part of the order, by their numbers."""
         self._entrances: dict[Flow, str] = {}
         """Where the messages of each flow enter the graph; nowhere while all their destinations have failed."""
         self._waiting: dict[int, Item] = {}
@@ -95,15 +112,9 @@ class NonAtomic(Part):
         if "opened" in stored:
             members, self._groups = msgspec.convert(stored["opened"], tuple[bytes, Groups])
             self.members = hosts_in(members, self.env.hosts)
-        self._passed, self._delivered = _flows(stored.get("passed", ())), _flows(stored.get("delivered", ()))
-        self._journal = {place: msgspec.convert(value, Entry) for place, value in _numbered(stored, "entry")}
-        self._outbox = {sequence: msgspec.convert(value, Entry) for sequence, value in _numbered(stored, "outbox")}
-        self._waiting = {number: self._edges.decoded(item) for number, item in _numbered(stored, "waiting")}
-        self._wishes = dict(_numbered(stored, "wish"))
-        self._places = count(max(self._journal, default=0) + 1)
+        self._waiting = {number: self._edges.decoded(item) for number, item in numbered(stored, "waiting")}
+        self._wishes = dict(numbered(stored, "wish"))
         self._arrivals = count(max(self._waiting, default=0) + 1)
-        for entry in self._journal.values():
-            self._note(entry)
         self._enter()
 
     # What the application wants
@@ -111,8 +122,7 @@ class NonAtomic(Part):
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Keep a message until it is part of the order, and let it enter the graph."""
         entry = Entry(to.group, self.env.host, sequence, host_set(to.hosts, self.env.hosts), payload)
-        self._outbox[sequence] = entry
-        self.env.store(f"outbox/{sequence}", entry)
+        self._journal.keep_own(entry)
         if self.is_open:
             self._submit(entry)
 
@@ -190,28 +200,29 @@ class NonAtomic(Part):
         self.promised = graph
         self._store_graph()
         plan, accepted = self._plan, self._plan.graph > self.opened
-        entries = plan.order if accepted else list(self._journal.values())
+        entries = plan.order if accepted else self._journal.entries
         groups = plan.groups if accepted else self._groups
         known = {group: host_set(members, self.env.hosts) for group, members in self.env.groups.items() if group}
         return Report(
             accepted=plan.graph,
             members=plan.members,
             groups=Groups(known | groups.members, dict.fromkeys(known, 0) | groups.since),
-            passed=plan.passed if accepted else list(self._passed.items()),
+            passed=plan.passed if accepted else list(self._journal.passed.items()),
             entries=entries,
-            lacking=[place for place, entry in enumerate(entries) if self._is_due(entry)],
+            lacking=[place for place, entry in enumerate(entries) if self._journal.is_due(entry)],
             wishes=self._wishes,
         )
 
     def accept(self, plan: Plan) -> bool:
         """Store a plan with the payloads that this host has, unless a higher graph was promised."""
-        has = {entry.message: entry for entry in (*self._journal.values(), *self._plan.order)}
+        has = {entry.message: entry for entry in (*self._journal.entries, *self._plan.order)}
         order = [entry if entry.payload is not None else has.get(entry.message) for entry in plan.order]
         complete = [entry for entry in order if entry is not None]
         if plan.graph != self.promised or len(complete) < len(order):
             return False
         self._plan = msgspec.structs.replace(plan, order=complete)
         self.env.store("plan", self._plan)
+        self.env.trace("accepted", graph=plan.graph)
         return True
 
     def begin(self, graph: int) -> None:
@@ -222,36 +233,20 @@ class NonAtomic(Part):
         recovers = self.env.host in hosts_in(plan.recovering, self.env.hosts)
         if recovers:
             self.env.trace("failed", graph=graph)
-        self._follow(plan, starts_over=recovers and not self._rolls_back)
+        self._journal.follow(plan, starts_over=recovers and not self._rolls_back)
         self.opened, self._stopped = graph, False
         self.members, self._groups = hosts_in(plan.members, self.env.hosts), plan.groups
         self._drop_wishes(plan.groups)
-        self._restart_journal(plan)
+        self._plan = msgspec.structs.replace(plan, order=[], passed=[])
+        self.env.store("plan", self._plan)
+        self.env.store("opened", (plan.members, plan.groups))
+        self._store_graph()
         self._enter()
         if recovers:
             self.env.trace("recovered")
         self._forming.opened()
         self._submit_again()
         self._look_again()
-
-    def _follow(self, plan: Plan, *, starts_over: bool) -> None:
-        """Bring the deliveries of this host into the order of a plan; one that starts over gives up what it missed."""
-        passed, me = _flows(plan.passed), self.env.host
-        if not starts_over:
-            mine = [entry for entry in self._journal.values() if me in self._hosts(entry)]
-            ever = {entry.message for entry in mine}
-            order = [entry for entry in plan.order if me in self._hosts(entry)]
-            due = [entry for entry in order if entry.message in ever or self._is_due(entry)]
-            wrong = mine[diverges_at(mine, due, passed) :]
-            if self._rolls_back:
-                for entry in reversed(wrong):
-                    self.env.take_back(*entry.message)
-                    self._delivered[entry.flow] = entry.sequence - 1
-            for entry in due:
-                self._deliver(entry)
-        for flow, sequence in passed.items():
-            self._delivered[flow] = max(sequence, self._delivered.get(flow, 0))
-        self._passed = passed
 
     def _drop_wishes(self, groups: Groups) -> None:
         """Forget the wishes that came true, and the wish of a last member to leave, which never does."""
@@ -260,24 +255,6 @@ class NonAtomic(Part):
             if (self.env.host in members) == joins or members == (self.env.host,):
                 del self._wishes[group]
                 self.env.store(f"wish/{group}", None)
-
-    def _restart_journal(self, plan: Plan) -> None:
-        """The journal begins with what the plan says, and the outbox has what it does not."""
-        for place in self._journal:
-            self.env.store(f"entry/{place}", None)
-        self._journal.clear()
-        for entry in plan.order:
-            self._write(entry)
-        for sequence, entry in list(self._outbox.items()):
-            if sequence <= self._passed.get(entry.flow, 0):
-                del self._outbox[sequence]
-                self.env.store(f"outbox/{sequence}", None)
-        self._plan = msgspec.structs.replace(plan, order=[], passed=[])
-        self.env.store("plan", self._plan)
-        self.env.store("opened", (plan.members, plan.groups))
-        self.env.store("passed", list(self._passed.items()))
-        self.env.store("delivered", list(self._delivered.items()))
-        self._store_graph()
 
     def _enter(self) -> None:
         """Take the place in the graph that is open, and install the groups that have changed."""
@@ -302,11 +279,11 @@ class NonAtomic(Part):
     def _submit_again(self) -> None:
         """Let what is not part of the order enter the graph. A flow enters at one place, whomever its messages are for."""
         unsent: dict[Flow, set[str]] = {}
-        for entry in self._outbox.values():
+        for entry in self._journal.own.values():
             unsent.setdefault(entry.flow, set(self.env.groups.get(entry.group, ()))).update(self._hosts(entry))
         for flow, hosts in unsent.items():
             self._entrances[flow] = self._entrance(hosts)
-        for entry in self._outbox.values():
+        for entry in self._journal.own.values():
             self._submit(entry)
 
     def _submit(self, entry: Entry) -> None:
@@ -359,29 +336,7 @@ class NonAtomic(Part):
         item = Pass(entry.group, entry.origin, entry.sequence, 0, self.opened, entry.to, entry.payload or b"")
         children = [child for child, below in self._below.items() if not below.isdisjoint(hosts)]
         self._edges.send_to_all(children, item, most_together(item))
-        self._deliver(entry)
-        self._write(entry)
-
-    def _deliver(self, entry: Entry) -> None:
-        if self._is_due(entry):
-            self._delivered[entry.flow] = entry.sequence
-            self.env.deliver(entry.origin, entry.sequence, entry.payload or b"")
-
-    def _is_due(self, entry: Entry) -> bool:
-        """Whether a message is for this host, and was not delivered here."""
-        return self.env.host in self._hosts(entry) and self._delivered.get(entry.flow, 0) < entry.sequence
-
-    def _write(self, entry: Entry) -> None:
-        place = next(self._places)
-        self._journal[place] = entry
-        self.env.store(f"entry/{place}", entry)
-        self._note(entry)
-
-    def _note(self, entry: Entry) -> None:
-        """What stands in the journal is part of the order, and was delivered if it is for this host."""
-        self._passed[entry.flow] = max(entry.sequence, self._passed.get(entry.flow, 0))
-        if self.env.host in self._hosts(entry):
-            self._delivered[entry.flow] = max(entry.sequence, self._delivered.get(entry.flow, 0))
+        self._journal.pass_on(entry)
 
     def _keep(self, item: Item) -> None:
         number = next(self._arrivals)
@@ -424,13 +379,3 @@ def promise(parameters: FailureParameters, hosts: int) -> Promise:
         background_per_second=parameters.watch.heartbeats_per_second(hosts) + null_messages_per_second,
         retained=20 * hosts + 100,
     )
-
-
-def _flows(stored: Iterable[Any]) -> Passed:
-    return {(origin, group, listed): sequence for (origin, group, listed), sequence in stored}
-
-
-def _numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:
-    """The entries with keys such as `entry/3`, in the order of their numbers."""
-    keys = [key for key in stored if key.startswith(f"{kind}/")]
-    return sorted(((int(key.partition("/")[2]), stored[key]) for key in keys), key=lambda entry: entry[0])

@@ -15,8 +15,9 @@ sends to that one only when all that it had sent before has come back, so its me
 is not open yet, waits. So several changes may be under way at once. A message to the former members may still be on its way down when one
 to the new members reaches their primary destination further down: that one waits until the other has passed.
 
-Model. Datagrams are lost, duplicated and reordered; hosts crash and restart with their storage. A host that is down blocks the hosts that
-get messages through it until it is back, and nobody else: a leaf stops nobody.
+Model. Datagrams are lost, duplicated and reordered; hosts crash and restart with their storage. With `failures=atomic` a host that is down
+blocks the hosts that get messages through it until it is back, and nobody else: a leaf stops nobody. With `failures=non-atomic` the others
+form a new graph and go on; all about that is in `nonatomic`, and what follows here is about atomic delivery.
 
 Guarantees. No creation, no duplication, multiple-group order, strictly: no two hosts ever deliver two messages in different orders, failed
 ones included. When everybody is back, everybody has what it should (convergence). Protocol 4's bound (P4 within delta + 3 phi_P + 3 phi_N)
@@ -108,7 +109,7 @@ class PropagationGraph(Core):
     name = "propagation-graph"
     number = 8
     summary = "messages travel down a forest of hosts: one order for all groups, n + e packets"
-    assumes = "hosts that crash come back with their storage; those below wait for them"
+    assumes = "hosts that crash come back with their storage, or, with failures=non-atomic, a majority stays"
     beyond = frozenset({"restart-lost", "crash-for-good", "cut-off-for-good", "depart"})
     knows_groups = True
     knows_membership = True

@@ -9,10 +9,13 @@ plans that hosts report, the one with the highest number continues all that ever
 *recovers* with the new plan.
 
 The order. Within a graph, messages that meet at two hosts meet in the same order, so the reports of current hosts are parts of one order.
-Where they leave a choice, the message that is named first, in the order of hosts, goes first.
+What a host has passed on comes before everything for that host that it lacks: in the paper's Figure 7.1, d has beta-1 and lacks alpha-3, so
+e, which lacks both, must deliver beta-1 first, though no report has both. Where a choice is left, the message that is named first, in the
+order of hosts, goes first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -111,7 +114,7 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     owed = hosts if keeps_for_all else tuple(current)
     order = [
         entry
-        for entry in merged([report.entries for report in newest])
+        for entry in merged({host: report.entries for host, report in reports.items() if report.accepted == last}, hosts)
         if any(entry.message not in current.get(host, ()) for host in hosts_in(entry.to, hosts) if host in owed)
     ]
     groups = _with_wishes(graph, newest, reports, hosts)
@@ -139,20 +142,19 @@ def _with_wishes(graph: int, newest: Sequence[Report], reports: Mapping[str, Rep
     return Groups(members, since)
 
 
-def merged(histories: Iterable[Sequence[Entry]]) -> list[Entry]:
-    """One order of all entries that each of the histories is a part of."""
-    entries: dict[MessageId, Entry] = {}
-    later: dict[MessageId, list[MessageId]] = {}
-    waits_for: dict[MessageId, int] = {}
-    for history in histories:
-        before: MessageId | None = None
-        for entry in history:
-            if entry.message not in entries:
-                entries[entry.message], later[entry.message], waits_for[entry.message] = entry, [], 0
-            if before is not None:
-                later[before].append(entry.message)
-                waits_for[entry.message] += 1
-            before = entry.message
+def merged(histories: Mapping[str, Sequence[Entry]], hosts: tuple[str, ...]) -> list[Entry]:
+    """One order of all entries that each of the histories is the beginning of, as far as its host is concerned."""
+    entries = {entry.message: entry for history in histories.values() for entry in history}
+    later: dict[MessageId, list[MessageId]] = {message: [] for message in entries}
+    waits_for = dict.fromkeys(entries, 0)
+    for host, history in histories.items():
+        has = [entry.message for entry in history]
+        known = frozenset(has)
+        lacks = [message for message, entry in entries.items() if message not in known and host in hosts_in(entry.to, hosts)]
+        steps = [*pairwise(has), *((has[-1], message) for message in lacks if has)]
+        for before, after in steps:
+            later[before].append(after)
+            waits_for[after] += 1
     return [entries[message] for message in _in_order(later, waits_for)]
 
 

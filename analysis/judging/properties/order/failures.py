@@ -9,8 +9,8 @@ delivered the message which should have come first; it is forgiven too if nobody
 is up again has recovered. Here it has, at the end of the run, once it has been connected with the other host for the protocol's patience.
 A host that lost its storage cannot take anything back, so its earlier life is always forgiven.
 
-A host that others treat as failed has failed too (section 7.3, logical failures): protocols trace `excluded` when they begin to, and the
-host traces `failed` when it learns of that.
+A host that a majority treats as failed has failed too (section 7.3, logical failures): protocols trace `excluded` and `accepted` when they
+do so, and the host traces `failed` when it learns of it.
 
 *Strict* is R1: nothing is forgiven, every delivery counts, and nothing is delivered twice or taken back.
 
