@@ -23,7 +23,7 @@ from topologies import find
 
 # Cases last for a hundred virtual seconds, most of them quiet, so frequent samples would cost more than they tell.
 SAMPLE_MS = 5000.0
-USUAL = frozenset({"start", "stop", "sample", "broadcast", "receive", "deliver", "parent"})
+USUAL = frozenset({"start", "stop", "sample", "broadcast", "receive", "deliver", "parent", "graph"})
 """The events that nearly every run has."""
 
 

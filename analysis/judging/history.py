@@ -173,9 +173,9 @@ class SuspicionSpan(NamedTuple):
 
 
 class Exclusion(NamedTuple):
-    """From `at_ns` on a majority of all hosts treats a host as failed; it knows from `known_ns` on, which is the end of the run if it never does.
+    """From `at_ns` on a majority of all hosts treats a host as failed; the host knows from `known_ns` on.
 
-    Third paper, section 7.3: a logical failure. The host may have been dead, slow or cut off.
+    That is the end of the run if it never does. Third paper, section 7.3: a logical failure. The host may be dead, slow or cut off.
     """
 
     at_ns: int

@@ -169,6 +169,7 @@ class NonAtomic(Part):
             self._stopped = True
             self._store_graph()
             self.env.trace(why, graph=graph)
+            self._tell_graph()
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """A sign of life, a call of a manager or an item; each is a sign of life."""
@@ -199,6 +200,7 @@ class NonAtomic(Part):
         assert graph > self.promised, graph
         self.promised = graph
         self._store_graph()
+        self._tell_graph()
         plan, accepted = self._plan, self._plan.graph > self.opened
         entries = plan.order if accepted else self._journal.entries
         groups = plan.groups if accepted else self._groups
@@ -273,6 +275,12 @@ class NonAtomic(Part):
                 if source:
                     self.env.trace("parent", source=source, parent=parent)
             self._place = place
+        self._tell_graph()
+
+    def _tell_graph(self) -> None:
+        primaries = {group: self._entrance(members) for group, members in self.env.groups.items() if group != EVERYBODY}
+        primary_of = [group for group, primary in primaries.items() if primary == self.env.host]
+        self.env.trace("graph", number=self.opened, closed=not self.is_open, primary_of=primary_of)
 
     # Passing messages on
 
