@@ -1,4 +1,4 @@
-"""A short campaign of the propagation graph with failures: graphs are formed anew, managers replaced and tails taken back, and all holds."""
+"""A short campaign of the propagation graph with failures: graphs are formed anew, tails are taken back, and all promises hold."""
 
 import itertools
 
