@@ -18,6 +18,7 @@ from tests.mutants import (
     propagation,
     sequencer,
     timestamp,
+    trans_total,
     two_phase,
     watchful,
 )
@@ -238,4 +239,5 @@ MUTANTS = (
     *two_phase.MUTANTS,
     *sequencer.MUTANTS,
     *timestamp.MUTANTS,
+    *trans_total.MUTANTS,
 )

@@ -36,6 +36,7 @@ SMALLER = {
     "site_fails_non_atomic": {},
     "source_cut_off": {"size": "2"},
     "source_dies_between_phases": {},
+    "table_2_1": {"messages": "60"},
     "table_4_1": {"delay": "20ms"},
     "table_4_2": {"delay": "20ms"},
     "tuning": {},

@@ -1,0 +1,210 @@
+"""Trans and Total with one thing broken."""
+
+from hostagent.parts.misses import Misses
+from hostagent.protocols.trans_total.graph import Graph, Node
+from hostagent.protocols.trans_total.protocol import TransTotal
+from hostagent.protocols.trans_total.reminders import Reminders
+from hostagent.protocols.trans_total.total import Total
+from tests.mutants.mutant import Mutant
+from tests.mutants.parts import with_part
+
+
+def without(stored, prefix):
+    return {key: value for key, value in stored.items() if not key.startswith(prefix)}
+
+
+class DeliversInThePartialOrder(TransTotal):
+    def _keep(self, said):
+        before = list(self.graph.counts)
+        super()._keep(said)
+        for place, count in enumerate(before):
+            for number in range(count + 1, self.graph.counts[place] + 1):
+                entered = self._of((place, number))
+                if entered.sequence and self.env.host in self._destination(entered):
+                    self.env.deliver(entered.origin, entered.sequence, entered.payload)
+
+    def _deliver(self, ordered):
+        for _ in ordered:
+            self.env.store("ordered", self.total.ordered)
+
+
+class ForgetsItsOrderAtRestart(TransTotal):
+    def on_start(self, stored):
+        super().on_start({**stored, "ordered": stored.get("floor", self.total.ordered)} if stored else stored)
+
+
+class ForgetsWhatItReceivedAtRestart(TransTotal):
+    def on_start(self, stored):
+        super().on_start(without(stored, "said/"))
+
+
+class ForgetsWhatWaitsAtRestart(TransTotal):
+    def on_start(self, stored):
+        super().on_start(without(stored, "queue/"))
+
+
+class SendsNoNullMessages(TransTotal):
+    def _has_to_speak(self):
+        return False
+
+
+class AcknowledgesWithoutVoting(TransTotal):
+    def _has_to_speak(self):
+        return any(last > count for last, count in zip(self.last, self.graph.latest[self._place], strict=True))
+
+
+class DeliversBackwards(TransTotal):
+    def _deliver(self, ordered):
+        super()._deliver(reversed([*ordered]))
+
+
+class DeliversEverywhere(TransTotal):
+    def _destination(self, said):
+        return self.env.hosts if said else ()
+
+
+class DecidesByFewVotes(Total):
+    def _vote(self, place, stage, number):
+        self._decisive = len(self._places) // 3 + 1
+        return super()._vote(place, stage, number)
+
+
+class VotesAfterFewVotes(Total):
+    def _may_vote(self, place, stage, number):
+        return self._voters(stage - 1, self._graph.past(place, number)) >= min(2, self._enough)
+
+
+class SticksToItsSet(Total):
+    def _vote(self, place, stage, number):
+        self._voter = place
+        return super()._vote(place, stage, number)
+
+    def _choice(self, stage, past):
+        return self._votes[self._voter][stage][1] if past else 0
+
+
+class TakesAnyMessageForACandidate(Total):
+    def _is_candidate(self, place):
+        return place in self._places
+
+
+class WaitsForNothing(Graph):
+    def _insert(self, mark):
+        place, number = mark
+        if number != self.counts[place] + 1:
+            return place, number - 1
+        said = self.waiting.pop(mark)
+        past = self.latest[place]
+        for other, last in said.acks:
+            if self.holds((other, last)):
+                past = tuple(map(max, past, self.past(other, last)))
+        past = (*past[:place], number, *past[place + 1 :])
+        self._nodes[place][number] = Node(said, past)
+        self.counts[place], self.latest[place] = number, past
+        self.heads[place] = number
+        return None
+
+
+class AcknowledgesOneMessageOnly(Graph):
+    def acknowledgements(self, place, *, lacks):
+        return super().acknowledgements(place, lacks=lacks)[:1]
+
+
+class NeverForgets(Graph):
+    def forget(self, ordered):
+        return iter(ordered[:0])
+
+
+class ForgetsWhatIsOrdered(Graph):
+    def forget(self, ordered):
+        latest, self.latest = self.latest, [tuple(ordered)]
+        forgotten = [*super().forget(ordered)]
+        self.latest = latest
+        return iter(forgotten)
+
+
+class NeverAsks(Misses):
+    def hear(self, source, number, *_):
+        self._known[source] = max(number, self._known[source])
+
+
+class AsksOneHostOnly(Misses):
+    def _whom(self, source, *_):
+        return super()._whom(source, 0)
+
+
+class AnswersNobody(Misses):
+    def asked(self, asker, source, number):
+        pass
+
+
+class NeverReminds(Reminders):
+    def watch(self):
+        pass
+
+
+class OnlyTheSourceReminds(Reminders):
+    def _lacks(self, peer, due):
+        own = [last if host == self.env.host else 0 for host, last in zip(self.env.hosts, due, strict=True)]
+        return super()._lacks(peer, tuple(own))
+
+
+class RemindsThreeTimes(Reminders):
+    def _look_later(self, peer, tries):
+        if tries < 3:
+            super()._look_later(peer, tries)
+
+
+class NeverAsksForVotes(Reminders):
+    def wait_for_votes(self):
+        pass
+
+
+MUTANTS = (
+    Mutant(DeliversInThePartialOrder, "Messages are delivered in the order in which they enter the graph."),
+    Mutant(ForgetsItsOrderAtRestart, "A host that restarts forgets how far the total order goes."),
+    Mutant(ForgetsWhatItReceivedAtRestart, "A host that restarts forgets all messages, also its own."),
+    Mutant(ForgetsWhatWaitsAtRestart, "A host that restarts forgets what waited to be sent.", parameters={"window": 1}),
+    Mutant(SendsNoNullMessages, "A host with nothing to say says nothing."),
+    Mutant(AcknowledgesWithoutVoting, "A host with nothing to say acknowledges once, and never speaks only to vote."),
+    Mutant(DeliversBackwards, "What is ordered at the same time is delivered the other way round."),
+    Mutant(DeliversEverywhere, "A message to a group is delivered by every host."),
+    Mutant(
+        with_part(TransTotal, "graph", AcknowledgesOneMessageOnly),
+        "Of the heads only one is acknowledged.",
+        harmless="The next null message acknowledges another. What a host has delivered is the beginning of the order of all, also of "
+        "those that do not see it acknowledged.",
+    ),
+    Mutant(
+        with_part(TransTotal, "total", TakesAnyMessageForACandidate),
+        "A message may be ordered before what it follows.",
+        harmless="What its source had delivered before is ordered; of what else it follows, nobody can tell which was to be the first.",
+    ),
+    *(
+        Mutant(with_part(TransTotal, part, mistake), wrong)
+        for part, mistakes in {
+            "total": {
+                DecidesByFewVotes: "A third of the votes decides.",
+                VotesAfterFewVotes: "A vote in the next stage follows two votes of the stage before.",
+                SticksToItsSet: "A host votes for the same set in all stages.",
+            },
+            "graph": {
+                WaitsForNothing: "A message enters the graph before what it acknowledges.",
+                NeverForgets: "What everybody has is kept.",
+                ForgetsWhatIsOrdered: "What is ordered is forgotten, whoever lacks it.",
+            },
+            "misses": {
+                NeverAsks: "Nobody asks for what is missing.",
+                AsksOneHostOnly: "A host that does not answer is asked again and again.",
+                AnswersNobody: "Nobody sends anything again.",
+            },
+            "reminders": {
+                NeverReminds: "Nobody is told of a message that it has not acknowledged.",
+                OnlyTheSourceReminds: "Only the source of a message tells others of it.",
+                RemindsThreeTimes: "A host that does not answer is not told a fourth time.",
+                NeverAsksForVotes: "A host that waits for votes asks nobody for them.",
+            },
+        }.items()
+        for mistake, wrong in mistakes.items()
+    ),
+)

@@ -1,0 +1,64 @@
+"""Trans and Total in virtual time: a short campaign, what a message costs, and a long stream over links that lose packets."""
+
+from collections import Counter
+
+import pytest
+
+from hostagent.protocols.trans_total.protocol import TransTotal
+from scenarios import Scenario, Workload
+from simulator.cases import run
+from simulator.engine import simulate
+from simulator.swarm import draw_case
+from topologies import find
+
+
+def streamed(topology, messages, interval, arrivals="steady", multicasts=False, **parameters):
+    network = find(topology)
+    workload = Workload(messages=messages, interval=interval, payload=64, settle=3000.0, arrivals=arrivals)
+    scenario = Scenario(network=network, sources=network.hosts, workload=workload)
+    return simulate(scenario, TransTotal, TransTotal.Parameters(**parameters), 1, pack_ms=None, multicasts=multicasts)
+
+
+def orders(outcome):
+    """What each host delivered."""
+    found = {}
+    for host, event in outcome.events:
+        if event.event == "deliver":
+            found.setdefault(host, []).append((event.origin, event.sequence))
+    return found
+
+
+def sent(outcome):
+    return {
+        kind: sum(counters[f"sent_{kind}"] for counters in outcome.counters.values()) for kind in ("data", "repair", "control")
+    }
+
+
+@pytest.mark.parametrize("medium", ["unicast", "multicast"])
+@pytest.mark.parametrize("repair", ["asked", "anyone"])
+def test_a_short_campaign_finds_nothing(medium, repair):
+    verdicts = Counter()
+    for seed in range(1, 9):
+        case, _ = draw_case("trans-total", seed, {"repair": repair}, medium)
+        if not case.beyond:
+            verdicts[run(case).judgement.verdict] += 1
+    assert set(verdicts) == {"holds"}
+    assert verdicts["holds"] >= 2
+
+
+@pytest.mark.parametrize(("multicasts", "data", "null"), [(False, 4, 16), (True, 1, 4)], ids=["unicast", "multicast"])
+def test_what_a_message_costs_among_silent_hosts(multicasts, data, null):
+    """Now and then a vote takes one more null message."""
+    outcome = streamed("clusters:k=5,size=1,shape=star", 20, 100.0, multicasts=multicasts)
+    found = sent(outcome)
+    assert (found["data"], found["repair"]) == (20 * data, 0)
+    assert 20 * null <= found["control"] <= 21 * null
+
+
+@pytest.mark.parametrize("repair", ["asked", "anyone"])
+def test_a_long_stream_over_links_that_lose_packets_has_one_order(repair):
+    outcome = streamed("clusters:k=5,size=1,shape=star,delay=5ms,loss=2%", 600, 2.0, arrivals="poisson", repair=repair)
+    found = orders(outcome)
+    assert len(found) == 5
+    assert len({tuple(order) for order in found.values()}) == 1
+    assert {len(order) for order in found.values()} == {600}
