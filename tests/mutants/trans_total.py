@@ -3,7 +3,6 @@
 from hostagent.parts.misses import Misses
 from hostagent.protocols.trans_total.graph import Graph, Node
 from hostagent.protocols.trans_total.protocol import TransTotal
-from hostagent.protocols.trans_total.reminders import Reminders
 from hostagent.protocols.trans_total.total import Total
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
@@ -74,15 +73,6 @@ class VotesAfterFewVotes(Total):
         return self._voters(stage - 1, self._graph.past(place, number)) >= min(2, self._enough)
 
 
-class SticksToItsSet(Total):
-    def _vote(self, place, stage, number):
-        self._voter = place
-        return super()._vote(place, stage, number)
-
-    def _choice(self, stage, past):
-        return self._votes[self._voter][stage][1] if past else 0
-
-
 class TakesAnyMessageForACandidate(Total):
     def _is_candidate(self, place):
         return place in self._places
@@ -138,28 +128,6 @@ class AnswersNobody(Misses):
         pass
 
 
-class NeverReminds(Reminders):
-    def watch(self):
-        pass
-
-
-class OnlyTheSourceReminds(Reminders):
-    def _lacks(self, peer, due):
-        own = [last if host == self.env.host else 0 for host, last in zip(self.env.hosts, due, strict=True)]
-        return super()._lacks(peer, tuple(own))
-
-
-class RemindsThreeTimes(Reminders):
-    def _look_later(self, peer, tries):
-        if tries < 3:
-            super()._look_later(peer, tries)
-
-
-class NeverAsksForVotes(Reminders):
-    def wait_for_votes(self):
-        pass
-
-
 MUTANTS = (
     Mutant(DeliversInThePartialOrder, "Messages are delivered in the order in which they enter the graph."),
     Mutant(ForgetsItsOrderAtRestart, "A host that restarts forgets how far the total order goes."),
@@ -186,7 +154,6 @@ MUTANTS = (
             "total": {
                 DecidesByFewVotes: "A third of the votes decides.",
                 VotesAfterFewVotes: "A vote in the next stage follows two votes of the stage before.",
-                SticksToItsSet: "A host votes for the same set in all stages.",
             },
             "graph": {
                 WaitsForNothing: "A message enters the graph before what it acknowledges.",
@@ -197,12 +164,6 @@ MUTANTS = (
                 NeverAsks: "Nobody asks for what is missing.",
                 AsksOneHostOnly: "A host that does not answer is asked again and again.",
                 AnswersNobody: "Nobody sends anything again.",
-            },
-            "reminders": {
-                NeverReminds: "Nobody is told of a message that it has not acknowledged.",
-                OnlyTheSourceReminds: "Only the source of a message tells others of it.",
-                RemindsThreeTimes: "A host that does not answer is not told a fourth time.",
-                NeverAsksForVotes: "A host that waits for votes asks nobody for them.",
             },
         }.items()
         for mistake, wrong in mistakes.items()
