@@ -56,6 +56,8 @@ class Sweep(msgspec.Struct, frozen=True):
     lines: dict[str, list[tuple[float, float, str]]]
     intervals: dict[str, list[tuple[float, float]]] = {}
     """By line, of each point the 95 % confidence interval over repeats; empty without repeats."""
+    ticks: tuple[str, ...] = ()
+    """The names of x = 0, 1, ... if they stand for things that are no numbers."""
 
 
 def over_repeats(sweeps: Sequence[Sweep]) -> Sweep:

@@ -227,7 +227,10 @@ def sweep_figure(sweep: Sweep) -> Figure:
         for x, y, word in points:
             axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
     every = [point for points in sweep.lines.values() for point in points]
-    scale(axes, [x for x, _, _ in every])
+    if sweep.ticks:
+        axes.set_xticks(range(len(sweep.ticks)), sweep.ticks, rotation=20, ha="right")
+    else:
+        scale(axes, [x for x, _, _ in every])
     if min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > SPREAD * min(y for _, y, _ in every):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")

@@ -22,6 +22,7 @@ SMALLER = {
     "fan_levels": {},
     "faster_parent": {},
     "figure_4_1": {},
+    "graph_costs": {"graphs": "heuristic-2,shortest-path-tree", "messages": "80"},
     "grid_cost": {"messages": "250"},
     "groups": {"messages": "40"},
     "groups_change": {},
