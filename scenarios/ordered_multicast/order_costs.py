@@ -87,6 +87,12 @@ ROWS: Final = {
         to_group=("n + 1", lambda at: at.n + 1),
         latencies=("3L", lambda _: 3),
     ),
+    "timestamp": Row(
+        packets=("n (n - 1), as the silent answer", lambda at: at.n * (at.n - 1)),
+        expensive=("n (n - s)", lambda at: at.n * (at.n - at.s)),
+        to_group=("n", lambda at: at.n),
+        latencies=("2L", lambda _: 2),
+    ),
     "propagation-graph": Row(
         packets=("n + e, with e = 0 here, or one less from the root", lambda at: at.n - at.is_central),
         expensive=(

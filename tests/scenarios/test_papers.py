@@ -33,6 +33,7 @@ SMALLER = {
     "propagation_graph": {},
     "sender_dies_halfway": {},
     "sequencer_dies": {},
+    "silent_host": {},
     "site_fails_atomic": {},
     "site_fails_non_atomic": {},
     "source_cut_off": {"size": "2"},
