@@ -10,6 +10,7 @@ from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.sequencer.protocol import Sequencer
 from hostagent.protocols.timestamp.protocol import Timestamp
+from hostagent.protocols.token_site.protocol import TokenSite
 from hostagent.protocols.trans_total.protocol import TransTotal
 from hostagent.protocols.two_phase.protocol import TwoPhase
 from hostagent.protocols.uniform import Uniform
@@ -29,5 +30,6 @@ PROTOCOLS: dict[str, type[Core]] = {
         Sequencer,
         Timestamp,
         TransTotal,
+        TokenSite,
     )
 }

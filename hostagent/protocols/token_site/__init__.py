@@ -1,0 +1,1 @@
+"""The token site (Chang and Maxemchuk, "Reliable Broadcast Protocols", 1984)."""

@@ -1,0 +1,50 @@
+"""How long a site waits for others, from the round trips that it saw."""
+
+from collections.abc import Callable, Iterable
+
+from hostagent.parts.round_trips import RoundTrips
+
+
+class Pace:
+    """Round trips to single hosts, and how long an answer of all hosts may take.
+
+    Whatever a site sends to everybody makes the token move on, so the next acknowledgement of any host is taken for an answer: an upper
+    bound, for hosts of which nothing better is known.
+    """
+
+    def __init__(self, peers: Iterable[str], now_s: Callable[[], float], longest_s: float, first_s: float) -> None:
+        self._now_s = now_s
+        self.longest_s = longest_s
+        self._first_s = first_s
+        self._trips = RoundTrips(longest_s, first_s)
+        self._unknown = dict.fromkeys(peers)
+        self._known: dict[str, None] = {}
+
+    def asked(self, host: str) -> None:
+        """A host is asked for the first time."""
+        self._trips.asked(host, self._now_s())
+
+    def repeated(self, host: str) -> None:
+        """A host is asked again."""
+        self._trips.forget(host)
+
+    def spoke(self) -> None:
+        """Something was sent to everybody."""
+        for host in self._unknown:
+            self.asked(host)
+
+    def answered(self, host: str) -> None:
+        """A host has answered."""
+        self._trips.answered(host, self._now_s())
+        if host in self._unknown:
+            del self._unknown[host]
+            self._known[host] = None
+
+    def wait_s(self, host: str, repetition: int = 0) -> float:
+        """How long to wait for one host."""
+        return self._trips.wait_s(host, repetition)
+
+    def wait_for_all_s(self, repetition: int = 0) -> float:
+        """How long to wait for the slowest of the hosts that have ever answered."""
+        slowest_s = max((self._trips.wait_s(host, repetition) for host in self._known), default=None)
+        return min(self._first_s * 2.0**repetition, self.longest_s) if slowest_s is None else slowest_s
