@@ -188,6 +188,9 @@ class Ledger(Part):
     def cut_after(self, number: int) -> None:
         """Take back all numbers after this one: another list has given them to other messages. What came with them has no number again."""
         assert number >= self.delivered, "what was delivered cannot be taken back"
+        if number > self.top:
+            self._skip_to(number)
+            return
         for later in [later for later in self._entries if later > number]:
             origin, sequence, payload = self._entries.pop(later)
             self._lacking.pop((origin, sequence), None)
@@ -206,6 +209,15 @@ class Ledger(Part):
         self.top, self.last, self._stored = min(self.top, number), min(self.last, number), min(self._stored, number)
         for origin in self._unnumbered:
             self._look_at(origin)
+
+    def _skip_to(self, number: int) -> None:
+        """Everybody else has forgotten what this host lacks, so it has lost its storage: go on with what comes after."""
+        for key in [*(f"log/{first}" for first in self._chunks), *(f"of/{origin}" for origin in self._numbered)]:
+            self.env.store(key, None)
+        self._chunks, self._entries, self._lacking, self._numbered = {}, {}, {}, {}
+        self.base = self.delivered = self.top = self.last = self._stored = number
+        self.env.store("base", number)
+        self.env.store("delivered", number)
 
     def _put(self, number: int, entry: Entry) -> None:
         origin, sequence, payload = entry

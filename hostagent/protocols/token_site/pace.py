@@ -9,7 +9,8 @@ class Pace:
     """Round trips to single hosts, and how long an answer of all hosts may take.
 
     Whatever a site sends to everybody makes the token move on, so the next acknowledgement of any host is taken for an answer: an upper
-    bound, for hosts of which nothing better is known.
+    bound, for hosts of which nothing better is known. So is the answer to a question that was repeated, counted from the first time: a host
+    that always takes longer than the first guess would otherwise never be known.
     """
 
     def __init__(self, peers: Iterable[str], now_s: Callable[[], float], longest_s: float, first_s: float) -> None:
@@ -23,10 +24,6 @@ class Pace:
     def asked(self, host: str) -> None:
         """A host is asked for the first time."""
         self._trips.asked(host, self._now_s())
-
-    def repeated(self, host: str) -> None:
-        """A host is asked again."""
-        self._trips.forget(host)
 
     def spoke(self) -> None:
         """Something was sent to everybody."""

@@ -104,7 +104,8 @@ class TokenSite(Core):
             *(env, self._ledger, self._pace, resilience),
             on_promise=self._on_promise,
             on_list=self._on_list,
-            refuse=self._tell,
+            tell=self._tell,
+            ask=self._ask_all,
         )
 
     def _make_token(self, env: Environment, parameters: TokenSiteParameters) -> Token:
@@ -125,7 +126,7 @@ class TokenSite(Core):
             carrier=Carrier.ANYONE,
             patience_ms=PATIENCE_TRIES * parameters.longest_ms,
             quorum=hosts - cls.most_lost(parameters, hosts),
-            retained=20 * hosts + 50,
+            retained=25 * hosts + 60,
         )
 
     @classmethod
@@ -255,6 +256,8 @@ class TokenSite(Core):
             if lists.is_settled and status.promised < lists.version:
                 self._tell(sender)
         elif status.version == lists.version:
+            if status.in_force:
+                lists.confirm()
             if lists.is_settled:
                 self._pace.answered(sender)
                 self._rumour = max(self._rumour, status.hop)
@@ -369,11 +372,14 @@ class TokenSite(Core):
         elif self._tries == 1 and holder != self.env.host:
             self._ask(holder)
         else:
-            self.env.multicast(EVERYBODY, self._query(), Purpose.CONTROL, turn=self._tries)
+            self._ask_all()
 
     def _ask(self, host: str) -> None:
         self._pace.asked(host)
         self.env.send(host, self._query(), Purpose.CONTROL)
+
+    def _ask_all(self) -> None:
+        self.env.multicast(EVERYBODY, self._query(), Purpose.CONTROL, turn=self._tries)
 
     def _query(self) -> Query:
         hop = max(self._token.hop, self._rumour)

@@ -44,7 +44,7 @@ MOST_DOUBLINGS: Final = 4
 class Reformation(Part):
     """The lists of one site. `on_promise` is called when the last list is given up, `on_list` when a new list is in force.
 
-    `refuse` tells an originator what this site knows; it is called if the originator should catch up before it joins.
+    `tell` sends a host what this site knows, `ask` asks everybody what they know.
     """
 
     messages = (Invite, Join, NewList, Agree, Commit)
@@ -58,11 +58,12 @@ class Reformation(Part):
         *,
         on_promise: Callable[[], None],
         on_list: Callable[[], None],
-        refuse: Callable[[str], None],
+        tell: Callable[[str], None],
+        ask: Callable[[], None],
     ) -> None:
         super().__init__(env)
         self._ledger, self._pace, self._resilience = ledger, pace, resilience
-        self._on_promise, self._on_list, self._refuse = on_promise, on_list, refuse
+        self._on_promise, self._on_list, self._tell, self._ask = on_promise, on_list, tell, ask
         self.version = self.promised = 0
         self.order = env.hosts
         """The sites of the last list, beginning with its first token site."""
@@ -156,6 +157,7 @@ class Reformation(Part):
                 self._look_at_agreements()
             case Commit(version=self.promised) if self.version == self.promised:
                 self.confirm()
+                self._tell(sender)
 
     def on_timer(self, name: str) -> None:
         """An answer did not come in time."""
@@ -165,7 +167,11 @@ class Reformation(Part):
         if name != "step":
             super().on_timer(name)
         self._rounds += 1
-        if not self._joins or self.seen > self.promised or (self._plan and self._rounds > TRIES):
+        if not self._joins and self.version == self.promised and self._rounds < TRIES:
+            # The new list may be in force, and the first acknowledgement was lost.
+            self._ask()
+            self._wait(self._pace.wait_for_all_s(self._rounds))
+        elif not self._joins or self.seen > self.promised or (self._plan and self._rounds > TRIES):
             self._failures = min(self._failures + 1, MOST_DOUBLINGS)
             self.originate()
         elif self._plan is None:
@@ -201,9 +207,6 @@ class Reformation(Part):
     def _invite(self, to: tuple[str, ...]) -> None:
         """Invite hosts, for the first time or again, and wait for their answers."""
         invite = Invite(EVERYBODY, self.env.host, 0, self.promised, self.version, self._ledger.top)
-        if self._rounds:
-            for host in to:
-                self._pace.repeated(host)
         if len(to) == len(self.env.peers):
             self.env.multicast(EVERYBODY, invite, Purpose.CONTROL, turn=self._rounds)
         else:
@@ -216,7 +219,7 @@ class Reformation(Part):
         self.seen = max(self.seen, invite.version)
         behind = self.version > invite.listed and invite.last + WINDOW < self._ledger.delivered
         if invite.version < self.promised or (invite.version > self.promised and self.is_settled and behind):
-            self._refuse(originator)
+            self._tell(originator)
             return
         if invite.version > self.promised:
             self._promise(invite.version)
@@ -258,8 +261,6 @@ class Reformation(Part):
         """Send the new list to those that have not agreed; if all have, tell its first token site again that it is in force."""
         waiting = [host for host in hosts_in(plan.members, self.env.hosts) if host not in self._agreed and host != self.env.host]
         for host in waiting:
-            if self._rounds:
-                self._pace.repeated(host)
             self.env.send(host, plan, Purpose.CONTROL)
         if self.env.host in self._agreed and not waiting:
             self._commit(plan)

@@ -93,7 +93,6 @@ class Requests(Part):
         self._is_waiting = False
         if self._asked:
             # The helper may be dead, or lack the messages itself.
-            self._pace.repeated(self._helper)
             helpers = self._helpers()
             self._helper = helpers[self._tries % len(helpers)] if helpers else self._helper
             self._tries, self._asked = self._tries + 1, {}

@@ -88,7 +88,9 @@ class Token(Part):
         self._reset()
         self.committed, self.stable = max(self.committed, self._ledger.last), self._ledger.last
         if self._lists.site(1) == self.env.host:
-            self._take(1)
+            self._take(1, silently=True)
+            # The others must hear that the list is in force.
+            self._pass_on()
 
     @property
     def is_urgent(self) -> bool:
@@ -152,19 +154,20 @@ class Token(Part):
         else:
             self._repetitions += 1
             follower = self._lists.site(self._taken + 1)
-            self._pace.repeated(follower)
             last, own = self._ledger.last, (EVERYBODY, self.env.host, 0)
             again = Ack(*own, self._version, self._taken, last + 1, (), self._news, self.committed, self.stable)
             self.env.send(follower, again, Purpose.REPAIR)
             self._await_next()
 
-    def _take(self, hop: int) -> None:
+    def _take(self, hop: int, *, silently: bool = False) -> None:
         """Hold the token, and put it to use, or say only that it is here."""
         assert not self.is_held, hop
         self._ledger.store()
         self._taken, self.is_held = hop, True
         self.env.store("token", (self._version, hop, True))
         self.env.trace("token", generation=self._version, held=True)
+        if silently:
+            return
         everywhere = self.stable == self._ledger.last
         lingered = hop > self._news + self._resilience + 1
         if self.is_urgent or (lingered and not everywhere):
