@@ -55,7 +55,8 @@ class Ledger(Part):
         for first in sorted(chunks):
             self._chunks[first] = first + len(chunks[first]) - 1
             for number, (origin, sequence, payload) in enumerate(chunks[first], start=first):
-                self._entries[number] = origin, sequence, payload
+                if number > self.base:
+                    self._entries[number] = origin, sequence, payload
         self.top = self.last = self._stored = max(self._entries, default=self.base)
         self._numbered = {key.removeprefix("of/"): value for key, value in stored.items() if key.startswith("of/")}
         assert self.base <= self.delivered <= self.top, (self.base, self.delivered, self.top)
