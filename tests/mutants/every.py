@@ -18,6 +18,7 @@ from tests.mutants import (
     propagation,
     sequencer,
     timestamp,
+    token_site,
     trans_total,
     two_phase,
     watchful,
@@ -240,4 +241,5 @@ MUTANTS = (
     *sequencer.MUTANTS,
     *timestamp.MUTANTS,
     *trans_total.MUTANTS,
+    *token_site.MUTANTS,
 )

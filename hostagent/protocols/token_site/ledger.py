@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.protocols.token_site.messages import MOST_RUNS, Run
+from hostagent.protocols.token_site.messages import MOST_IN_RUN, MOST_RUNS, Run
 
 WINDOW: Final = 64
 """Messages in one request. They are sent in one go, which fills two thirds of the default queue of a link."""
-MOST_AHEAD: Final = 4096
+MOST_AHEAD: Final = MOST_IN_RUN
 """Messages of one source that are kept beyond the last one with a number. A source sends fewer; after a gap it sends again."""
 
 Entry = tuple[str, int, bytes | None]
@@ -87,11 +87,13 @@ class Ledger(Part):
 
     def number_messages(self, most: int) -> tuple[Run, ...]:
         """Number what can be numbered, up to so many messages, and say which those are. Sources take turns to be the first."""
-        assert self.top == self.last, "only a site that has everything gives numbers"
+        if self.top < self.last:
+            # There is a second token, as a host has lost its storage and made one: do not give numbers twice.
+            return ()
         runs: list[Run] = []
         for origin in list(islice(self._ready, MOST_RUNS)):
             first, waiting, count = self._numbered.get(origin, 0) + 1, self._unnumbered[origin], 0
-            while count < most and first + count in waiting:
+            while count < min(most, MOST_IN_RUN) and first + count in waiting:
                 count += 1
             if not count:
                 break

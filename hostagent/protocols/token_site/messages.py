@@ -13,7 +13,8 @@ from hostagent.contract.messages import HostName, HostSet, Message, Payload, Ran
 
 MOST_RUNS: Final = 64
 """Runs in one acknowledgement: they fit into a datagram beside everything else."""
-Run = tuple[HostName, SequenceNumber, SequenceNumber]
+MOST_IN_RUN: Final = 4096
+Run = tuple[HostName, SequenceNumber, Annotated[int, msgspec.Meta(ge=1, le=MOST_IN_RUN)]]
 """Messages of one source in a row: the source, the sequence of the first one, and how many there are."""
 
 

@@ -109,7 +109,7 @@ class TokenSite(Core):
         )
 
     def _make_token(self, env: Environment, parameters: TokenSiteParameters) -> Token:
-        return Token(env, parameters, self._ledger, self._lists, self._pace, self._lists.originate, self._advance)
+        return Token(env, parameters, self._ledger, self._lists, self._pace, self._on_silence, self._advance)
 
     @classmethod
     def promise(cls, parameters: TokenSiteParameters, hosts: int) -> Promise:
@@ -290,6 +290,10 @@ class TokenSite(Core):
         self._is_watching = False
         self.env.cancel_timer("watch")
 
+    def _on_silence(self) -> None:
+        """The next site does not take the token."""
+        self._lists.originate()
+
     def _on_list(self) -> None:
         """A new list is in force."""
         self._rumour = self._tries = 0
@@ -331,7 +335,8 @@ class TokenSite(Core):
     def _send_again(self) -> None:
         """Repeat messages without a number: at first to the site that should have the token, then to everybody."""
         first, holder = self._numbered + 1, self._lists.site(max(self._token.hop, self._rumour) + 1)
-        for sequence in range(first, min(self._sent, self._numbered + MOST_AGAIN) + 1):
+        waiting = [number for number in range(first, min(self._sent, self._numbered + MOST_AGAIN) + 1) if number in self._own]
+        for sequence in waiting:
             data = Data(EVERYBODY, self.env.host, sequence, self._own[sequence])
             if self._repetitions or holder == self.env.host:
                 self.env.multicast(EVERYBODY, data, Purpose.REPAIR, turn=self._repetitions)

@@ -135,7 +135,7 @@ class Token(Part):
 
     def act(self) -> None:
         """Take the token if it was passed to this site, which has everything; pass it on if that is of use."""
-        if self._offer and self._ledger.top >= self._offer[1]:
+        if self._offer and not self.is_held and self._ledger.top >= self._offer[1]:
             hop, _ = self._offer
             self._offer = None
             self._take(hop)
