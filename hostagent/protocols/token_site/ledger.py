@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.protocols.token_site.messages import MOST_IN_RUN, MOST_RUNS, Run
+from hostagent.protocols.token_site.messages import MOST_IN_RUN, MOST_RUNS
 
 WINDOW: Final = 64
 """Messages in one request. They are sent in one go, which fills two thirds of the default queue of a link."""
 MOST_AHEAD: Final = MOST_IN_RUN
 """Messages of one source that are kept beyond the last one with a number. A source sends fewer; after a gap it sends again."""
 
+Run = tuple[str, int, int]
+"""Messages of one source in a row: the source, the sequence of the first one, and how many there are."""
 Entry = tuple[str, int, bytes | None]
 """Origin, sequence and payload of a numbered message; no payload if this site lacks it."""
 

@@ -14,8 +14,8 @@ from hostagent.contract.messages import HostName, HostSet, Message, Payload, Ran
 MOST_RUNS: Final = 64
 """Runs in one acknowledgement: they fit into a datagram beside everything else."""
 MOST_IN_RUN: Final = 4096
-Run = tuple[HostName, SequenceNumber, Annotated[int, msgspec.Meta(ge=1, le=MOST_IN_RUN)]]
-"""Messages of one source in a row: the source, the sequence of the first one, and how many there are."""
+Run = tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)], SequenceNumber, Annotated[int, msgspec.Meta(ge=1, le=MOST_IN_RUN)]]
+"""Messages of one source in a row: the place of the source among all hosts, the sequence of the first one, and how many there are."""
 
 
 class TokenSiteParameters(Parameters, frozen=True, kw_only=True):

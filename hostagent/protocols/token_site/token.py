@@ -99,7 +99,10 @@ class Token(Part):
 
     def hear(self, sender: str, ack: Ack) -> None:
         """An acknowledgement of the list in force."""
-        self._ledger.register(ack.first, ack.runs)
+        hosts = self.env.hosts
+        if any(place >= len(hosts) for place, _, _ in ack.runs):
+            return
+        self._ledger.register(ack.first, [(hosts[place], sequence, count) for place, sequence, count in ack.runs])
         self._note(ack.hop, ack.last, ack.news)
         self.learn(ack.committed, ack.stable)
         if ack.hop > self._taken:
@@ -190,7 +193,8 @@ class Token(Part):
         self._ledger.store()
         self._note(hop, self._ledger.last, hop if runs else self._news)
         about = runs[0][:2] if runs else (self.env.host, 0)
-        ack = Ack(EVERYBODY, *about, self._version, hop, first, runs, self._news, self.committed, self.stable)
+        placed = tuple((self.env.hosts.index(origin), sequence, count) for origin, sequence, count in runs)
+        ack = Ack(EVERYBODY, *about, self._version, hop, first, placed, self._news, self.committed, self.stable)
         self.is_held, self._repetitions = False, 0
         self.env.store("token", (self._version, hop, False))
         self.env.trace("token", generation=self._version, held=False)
