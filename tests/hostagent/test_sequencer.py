@@ -132,7 +132,7 @@ def test_a_lost_submission_is_asked_for_by_number_and_sent_again():
     world = World(Sequencer, 2)
     world.broadcast("h2")
     world.lose()
-    assert world.expire() == pytest.approx(1.0)
+    assert world.expire() == pytest.approx(0.25)
     assert isinstance(world.in_flight[0].message, Query)
     world.settle()
     assert world.delivered("h1") == [("h2", 1)]

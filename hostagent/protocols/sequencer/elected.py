@@ -15,7 +15,6 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.messages import MOST_RANGES, Message, Purpose, Ranges
 from hostagent.parts.election import Election, Refusal, Subject
 from hostagent.parts.in_order import ranges
-from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.sequencer.leading import Leading
 from hostagent.protocols.sequencer.log import Log
 from hostagent.protocols.sequencer.messages import (
@@ -43,13 +42,12 @@ class Elected(Part):
     def __init__(self, env: Environment, parameters: SequencerParameters, outbox: Outbox) -> None:
         super().__init__(env)
         self._outbox = outbox
-        self._longest_s = parameters.longest_wait_ms / 1000
         self._log = self.add("log", lambda own: Log(own, parameters))
         self._election = self.add(
             "election",
             lambda own: Election(
                 own,
-                RoundTrips(self._longest_s),
+                parameters.round_trips(),
                 state=self._state,
                 on_elected=self._on_elected,
                 accepts=self._accepts,
@@ -75,7 +73,7 @@ class Elected(Part):
         """How often it has expired since something was delivered."""
         self._timed = 0
         """The entry whose round trip is measured."""
-        self._trips = RoundTrips(self._longest_s)
+        self._trips = parameters.round_trips()
 
     @property
     def _is_current(self) -> bool:
@@ -147,13 +145,14 @@ class Elected(Part):
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """What this host waits for has not come: ask the sequencer, and if it was asked often enough, stand for election."""
         self._waits = False
-        self._timed = 0
-        self._trips.forget(DELIVERY)
         is_satisfied = self._is_current and not self._questions and self._log.delivered >= self._heard and not self._outbox
         if self._leads or self._is_left_behind or is_satisfied:
             return
         self._questions += 1
         self._tries += 1
+        if self._tries > 1:
+            self._timed = 0
+            self._trips.forget(DELIVERY)
         if self._is_current:
             self._answer(asks=True)
         if self._questions > QUESTIONS:

@@ -10,7 +10,6 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import MOST_RANGES, Destination, Message, Purpose, Ranges
 from hostagent.parts.history import History
-from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.sequencer.intake import Intake
 from hostagent.protocols.sequencer.messages import (
     AT_ONCE,
@@ -183,7 +182,7 @@ class Following(Part):
         self._due = self._tries = self._timed = 0
         """While the timer runs: what is missing up to this number is asked for again, how often that was done since something came, and
         the message whose round trip is measured."""
-        self._trips = RoundTrips(parameters.longest_wait_ms / 1000)
+        self._trips = parameters.round_trips()
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the number of the last message that was delivered."""

@@ -6,7 +6,6 @@ from typing import Final
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Purpose
-from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.sequencer.intake import Intake
 from hostagent.protocols.sequencer.log import Item, Log
 from hostagent.protocols.sequencer.messages import AT_ONCE, Accepted, Entry, SequencerParameters, Stable, Submission
@@ -48,7 +47,7 @@ class Leading(Part):
         """How many questions in a row each host that lags has left unanswered."""
         self._given_up: dict[str, None] = {}
         self._timed = self._tries = 0
-        self._trips = RoundTrips(parameters.longest_wait_ms / 1000)
+        self._trips = parameters.round_trips()
         self.intake = Intake(parameters, lambda: leads() and not log.is_full, self._order)
 
     def start(self, epoch: int) -> None:
@@ -97,8 +96,9 @@ class Leading(Part):
         if not self._leads():
             return
         self._tries += 1
-        self._timed = 0
-        self._trips.forget(MAJORITY)
+        if self._tries > 1:
+            self._timed = 0
+            self._trips.forget(MAJORITY)
         lagging = [peer for peer in self.env.peers if self._lags(peer)]
         for peer in lagging:
             self._silent[peer] += 1

@@ -17,6 +17,7 @@ from hostagent.contract.messages import (
     host_set,
     hosts_in,
 )
+from hostagent.parts.round_trips import RoundTrips
 
 MOST_HOSTS: Final = 1000
 AT_ONCE: Final = 64
@@ -38,6 +39,10 @@ class SequencerParameters(Parameters, frozen=True, kw_only=True):
     """After this time without a message, the sequencer asks those who have not said that they have everything."""
     longest_wait_ms: Milliseconds = 1000.0
     """No answer is awaited for longer than this. How long it is, follows the round trips that were seen."""
+
+    def round_trips(self) -> RoundTrips:
+        """For a host that has never answered, a quarter of the longest wait."""
+        return RoundTrips(self.longest_wait_ms / 1000, self.longest_wait_ms / 4000)
 
     @property
     def report_every(self) -> int:

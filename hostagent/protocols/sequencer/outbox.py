@@ -6,7 +6,6 @@ from typing import Any, Final
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Purpose, Ranges
-from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.sequencer.messages import AT_ONCE, SequencerParameters, Submission, listed
 
 Send = Callable[[Submission, Purpose], None]
@@ -32,7 +31,7 @@ class Outbox(Part):
         self._tries = 0
         self._timed = 0
         """The message whose round trip is measured; 0 for none."""
-        self._trips = RoundTrips(parameters.longest_wait_ms / 1000)
+        self._trips = parameters.round_trips()
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore what is not known to be ordered."""
@@ -79,6 +78,8 @@ class Outbox(Part):
     def send_again(self, missing: Ranges) -> None:
         """Send those that the sequencer lacks."""
         for first, last in missing:
+            if first <= self._timed <= last:
+                self._stop_the_watch()
             for sequence in range(max(first, self._done + 1), min(last, self._sent, first + AT_ONCE - 1) + 1):
                 self._send(self._waiting[sequence], Purpose.REPAIR)
 
@@ -90,10 +91,15 @@ class Outbox(Part):
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """None of the messages that are under way was ordered in time."""
         self._tries += 1
-        self._timed = 0
-        self._trips.forget(SEQUENCER)
+        if self._tries > 1:
+            self._stop_the_watch()
         self._on_silence(self._sent)
         self._wait()
+
+    def _stop_the_watch(self) -> None:
+        """Whatever comes now, it tells nothing about a round trip."""
+        self._timed = 0
+        self._trips.forget(SEQUENCER)
 
     def _fill(self, purpose: Purpose) -> None:
         while self._sent < self._done + self._window and self._sent + 1 in self._waiting:
