@@ -9,6 +9,7 @@ from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.sequencer.protocol import Sequencer
+from hostagent.protocols.spo.protocol import Spo
 from hostagent.protocols.timestamp.protocol import Timestamp
 from hostagent.protocols.token_site.protocol import TokenSite
 from hostagent.protocols.trans_total.protocol import TransTotal
@@ -31,5 +32,6 @@ PROTOCOLS: dict[str, type[Core]] = {
         Timestamp,
         TransTotal,
         TokenSite,
+        Spo,
     )
 }

@@ -17,6 +17,7 @@ from tests.mutants import (
     parts,
     propagation,
     sequencer,
+    spo,
     timestamp,
     token_site,
     trans_total,
@@ -242,4 +243,5 @@ MUTANTS = (
     *timestamp.MUTANTS,
     *trans_total.MUTANTS,
     *token_site.MUTANTS,
+    *spo.MUTANTS,
 )

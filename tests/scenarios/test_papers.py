@@ -41,6 +41,10 @@ SMALLER = {
     "table_2_1": {"messages": "60"},
     "table_4_1": {"delay": "20ms"},
     "table_4_2": {"delay": "20ms"},
+    "spo_delay": {"entities": "2,6"},
+    "spo_loss": {"messages": "120"},
+    "spo_subsets": {},
+    "spo_waits": {"messages": "300"},
     "tuning": {},
     "two_trees": {},
 }

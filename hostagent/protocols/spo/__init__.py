@@ -1,0 +1,1 @@
+"""SPO of the fifth paper (Nakamura, Terauchi and Takizawa, "Design and Implementation of Reliable Broadcast Protocol")."""

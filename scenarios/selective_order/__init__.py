@@ -1,0 +1,1 @@
+"""The fifth paper: Nakamura, Terauchi and Takizawa, "Design and Implementation of Reliable Broadcast Protocol"."""
