@@ -86,13 +86,6 @@ class AsksOnce(Spo):
         self._asked.pop(place)
 
 
-class AnswersAnswers(Spo):
-    def _owe(self, place, pdu):
-        super()._owe(place, pdu)
-        if not pdu.asks and place != self._receipts.me:
-            self._due.update((place, self._receipts.me))
-
-
 class WaitsForEachOther(Receipts):
     """As the paper's accept procedure has it: TREQ follows only when a PDU is accepted."""
 
@@ -113,9 +106,7 @@ class WaitsForEachOther(Receipts):
                     yield place, pdu
 
 
-class AsksForPdusOfOthersOnly(Spo):
-    """LC2 is not looked at."""
-
+class IgnoresTheSecondCondition(Spo):
     def _look_for_losses(self):
         for log in self._receipts.logs:
             log.heard_tseq = log.treq
@@ -144,8 +135,15 @@ MUTANTS = (
     Mutant(AsksForNothing, "Lost PDUs are not asked for."),
     Mutant(SendsNothingAgain, "Requests are not answered."),
     Mutant(AsksForNoStatus, "Nobody asks for an acknowledgement that does not come."),
-    Mutant(AsksOnce, "A request that is not answered is not repeated."),
-    Mutant(AnswersAnswers, "Empty PDUs that nobody waits for are answered too."),
+    Mutant(
+        AsksOnce,
+        "A request that is not answered is not repeated.",
+        harmless="The next PDU or status of that sender shows the gap again, and whoever waits for an acknowledgement asks for a status.",
+    ),
     Mutant(with_part(Spo, "_receipts", WaitsForEachOther), "TREQ follows only when a PDU is accepted, as the paper has it."),
-    Mutant(AsksForPdusOfOthersOnly, "LC2 is not looked at."),
+    Mutant(
+        IgnoresTheSecondCondition,
+        "LC2 is not looked at.",
+        harmless="Whoever waits for the acknowledgement of this entity asks for its status, and tells the numbers of its own PDUs thereby.",
+    ),
 )
