@@ -24,7 +24,7 @@ from analysis.judging.properties.delivery import (
     validity,
 )
 from analysis.judging.properties.load import bounded_memory, quiescence
-from analysis.judging.properties.membership import safe, sending_view, view_agreement, view_convergence
+from analysis.judging.properties.membership import safe, sending_view, view_agreement, view_convergence, view_progress
 from analysis.judging.properties.order import (
     acyclic_order,
     causal_order,
@@ -65,6 +65,7 @@ CHECKS: Final[Mapping[Guarantee, Check]] = {
     Guarantee.SENDING_VIEW: sending_view.check,
     Guarantee.VIEW_AGREEMENT: view_agreement.check,
     Guarantee.VIEW_CONVERGENCE: view_convergence.check,
+    Guarantee.VIEW_PROGRESS: view_progress.check,
     Guarantee.SAFE: safe.check,
     Guarantee.GENUINE: genuine.check,
     Guarantee.ONE_TOKEN: one_token.check,

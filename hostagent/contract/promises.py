@@ -13,7 +13,7 @@ class Guarantee(enum.StrEnum):
     """The properties that a protocol can promise, beside orders and time bounds. `analysis/judging/properties/` has one checker for each.
 
     Those up to `ROLLBACK_DISCIPLINE` are about what the application sees, the next two about the load of network and hosts, the next two
-    about the path of messages and about failure detection, then three about the views of groups. `SAFE` is about what all members of a
+    about the path of messages and about failure detection, then four about the views of groups. `SAFE` is about what all members of a
     group have received, `GENUINE` and `ONE_TOKEN` are about the datagrams between hosts.
     """
 
@@ -35,6 +35,7 @@ class Guarantee(enum.StrEnum):
     SENDING_VIEW = "sending view"
     VIEW_AGREEMENT = "view agreement"
     VIEW_CONVERGENCE = "view convergence"
+    VIEW_PROGRESS = "progress in the last view"
     SAFE = "safe"
     GENUINE = "genuine"
     ONE_TOKEN = "one token"  # noqa: S105 - the token of a protocol, no secret
@@ -144,7 +145,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     patience_ms: Amount
     """A way that stays open this long must be used: a message that it could have carried and that is missing is a violation."""
     quorum: Items = 0
-    """For `CONVERGENCE` and `PROGRESS`: in a part of the network with fewer hosts than this nothing is due, as a majority is needed."""
+    """For `CONVERGENCE`, `PROGRESS` and `VIEW_PROGRESS`: a part of the network with fewer hosts than this owes nothing: a majority, say."""
     starts_over: bool = False
     """For `CONVERGENCE` and `PROGRESS`: a host that traces `recovered` starts over there. What was broadcast before is not due to it, and
     what it delivered before need not be delivered elsewhere."""

@@ -12,6 +12,7 @@ from hostagent.protocols.sequencer.protocol import Sequencer
 from hostagent.protocols.spo.protocol import Spo
 from hostagent.protocols.timestamp.protocol import Timestamp
 from hostagent.protocols.token_site.protocol import TokenSite
+from hostagent.protocols.totem.protocol import Totem
 from hostagent.protocols.trans_total.protocol import TransTotal
 from hostagent.protocols.two_phase.protocol import TwoPhase
 from hostagent.protocols.uniform import Uniform
@@ -33,5 +34,6 @@ PROTOCOLS: dict[str, type[Core]] = {
         TransTotal,
         TokenSite,
         Spo,
+        Totem,
     )
 }
