@@ -108,7 +108,10 @@ class Totem(Core):
 
     @classmethod
     def promise(cls, parameters: TotemParameters, hosts: int) -> Promise:
-        """One strict order, whatever happens, and what extended virtual synchrony says of views."""
+        """One strict order, whatever happens, and what extended virtual synchrony says of views.
+
+        An idle ring passes the token round once in `idle_ms`, or twice where tokens are lost.
+        """
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.ACYCLIC_ORDER),
             *(Guarantee.VIEW_AGREEMENT, Guarantee.VIEW_PROGRESS),
@@ -121,7 +124,7 @@ class Totem(Core):
             token_kind=cls.messages.index(Token),
             carrier=Carrier.ANYONE,
             patience_ms=parameters.patience_ms,
-            background_per_second=1000 / parameters.idle_ms,
+            background_per_second=2 * 1000 / parameters.idle_ms,
             retained=8 * hosts + parameters.window_size,
         )
 

@@ -99,6 +99,8 @@ class Rotation(Part):
         self._hop = 0
         """The hop of the last token that was taken."""
         self._tries = 0
+        self._is_timed = False
+        """Whether the token is expected back without anybody keeping it."""
         self._kept_by = ""
         """The member that keeps the token, as far as this host knows."""
         self._sent = self._backlog = self._recovering = 0
@@ -203,7 +205,7 @@ class Rotation(Part):
 
     def _measure(self) -> None:
         """The token has come back: how long that took, if nobody kept it and nobody had to pass it on again."""
-        counts = self._passed is not None and not self._kept_by
+        counts = self._passed is not None and self._is_timed
         if counts and (not self._tries or self._unmeasured >= UNMEASURED):
             now_s = self.env.now()
             took_s = min(max(now_s - self._passed_s, 0.0), self._parameters.longest_wait_ms / 1000)
@@ -363,6 +365,7 @@ class Rotation(Part):
         self.env.send(self.ring.successor(self.env.host), token, Purpose.CONTROL)
         rests = token.turns and not (token.backlog or token.recovering or token.missing)
         self._kept_by = token.last if rests and token.last != self.env.host else ""
+        self._is_timed = not self._kept_by
         self._passed_s = self.env.now()
         self._trips.asked(ROUND, self._passed_s)
         self._expect()

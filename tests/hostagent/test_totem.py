@@ -1,0 +1,364 @@
+"""Totem (Amir and others, 1995): the ring, its lost tokens and messages, and what becomes of rings that lose members, split and merge."""
+
+from random import Random
+
+import pytest
+
+from hostagent.contract.messages import Purpose
+from hostagent.protocols.totem.messages import MOST_HOSTS, Commit, Data, Join, Probe, Token, Wake
+from hostagent.protocols.totem.protocol import Totem
+from tests.hostagent.world import World
+
+IDLE_S = Totem.Parameters().idle_ms / 1000
+
+
+def run(world, seconds, *, apart=(), down=()):
+    """Let time pass. Packets between hosts on two sides, or to hosts that are down, are lost."""
+    until = world.now_s + seconds
+    while True:
+        while world.in_flight:
+            packet = world.in_flight[0]
+            if packet.to in down or (packet.sender in apart) != (packet.to in apart):
+                world.in_flight = world.in_flight[1:]
+            else:
+                world.hand_over()
+        timers = [at for host in world.hosts if host not in down for at in world[host].timers.values()]
+        if not timers or min(timers) > until:
+            world.now_s = until
+            return
+        for host in down:
+            world[host].timers.clear()
+        world.expire()
+
+
+def ring(size, **parameters):
+    """A world whose hosts are in one ring, with the token at rest at h1."""
+    world = World(Totem, size, **parameters)
+    run(world, 1.0)
+    return world
+
+
+def views(world, host):
+    return [tuple(details["members"]) for event, details in world[host].traced if event == "view"]
+
+
+def numbers(world, host):
+    return [details["view"] for event, details in world[host].traced if event == "view"]
+
+
+def since(world, count, kind):
+    """The packets of a kind that were sent after the first `count` packets."""
+    return [packet for packet in world.sent[count:] if isinstance(packet.message, kind)]
+
+
+def holder(world):
+    return [host for host in world.hosts if world[host].core.rotation.token is not None]
+
+
+def test_hosts_that_start_agree_on_a_ring_and_install_one_view():
+    world = ring(4)
+    for host in world.hosts:
+        assert views(world, host) == [(host,), world.hosts]
+    assert len({numbers(world, host)[-1] for host in world.hosts}) == 1
+    assert holder(world) == ["h1"]
+
+
+def test_the_commit_token_goes_round_twice():
+    assert len(since(ring(4), 0, Commit)) == 8
+
+
+@pytest.mark.parametrize(("multicasts", "packets"), [(False, 3), (True, 1)], ids=["unicast", "multicast"])
+def test_a_message_is_a_datagram_to_each_member_or_one_to_all_and_the_token_goes_round(multicasts, packets):
+    world = ring(4, multicasts=multicasts)
+    before = len(world.sent)
+    world.broadcast("h1")
+    run(world, 0.2)
+    assert len(since(world, before, Data)) == packets
+    assert len(since(world, before, Token)) == 4
+    assert world.lacking() == {}
+
+
+def test_messages_that_wait_share_one_visit_of_the_token():
+    world = ring(4)
+    before = len(world.sent)
+    for _ in range(5):
+        world.broadcast("h3")
+    run(world, 0.1)
+    assert [(packet.message.number, packet.message.sequence) for packet in since(world, before, Data)[::3]] == [
+        (n, n) for n in range(1, 6)
+    ]
+    assert world.lacking() == {}
+
+
+def test_whoever_wants_a_token_that_another_host_keeps_wakes_that_host():
+    world = ring(4)
+    before = len(world.sent)
+    world.broadcast("h3")
+    assert [packet.to for packet in since(world, before, Wake)] == ["h1"]
+    run(world, 0.1)
+    assert world.lacking() == {}
+    assert holder(world) == ["h3"]
+
+
+def test_a_token_that_nobody_needs_goes_round_once_in_idle_ms():
+    world = ring(6)
+    run(world, 1.0)
+    before = len(world.sent)
+    run(world, 10 * IDLE_S)
+    assert len(world.sent) - before <= 10 * 6
+    assert all(isinstance(packet.message, Token) for packet in world.sent[before:])
+
+
+def test_a_lost_message_is_asked_for_in_the_token_and_repaired_with_one_packet():
+    world = ring(4)
+    world.broadcast("h1")
+    assert world.lose(to="h3", kind=Data) == 1
+    before = len(world.sent)
+    run(world, 0.3)
+    repairs = [packet for packet in since(world, before, Data) if packet.purpose is Purpose.REPAIR]
+    assert [packet.to for packet in repairs] == ["h3"]
+    assert world.lacking() == {}
+
+
+def test_a_message_that_most_members_lack_is_repaired_for_all_at_once():
+    world = ring(4, multicasts=True)
+    world.broadcast("h1")
+    assert world.lose(kind=Data) == 3
+    before = len(world.sent)
+    run(world, 0.3)
+    repairs = [packet for packet in since(world, before, Data) if packet.purpose is Purpose.REPAIR]
+    assert repairs[-1].to == 0
+    assert world.lacking() == {}
+
+
+def lose_next_token(world, at):
+    """Hand packets over until a token is on its way to a host, and lose it."""
+    while not world.lose(to=at, kind=Token):
+        world.hand_over() if world.in_flight else world.expire()
+
+
+@pytest.mark.parametrize("at", ["h1", "h2", "h3", "h4"])
+def test_a_lost_token_costs_a_few_rotations_and_no_view(at):
+    world = ring(4)
+    world.broadcast("h2")
+    lose_next_token(world, at)
+    began_s = world.now_s
+    world.broadcast("h4")
+    run(world, 0.3)
+    assert world.lacking() == {}
+    assert world.now_s - began_s < 0.31
+    assert [len(views(world, host)) for host in world.hosts] == [2] * 4
+
+
+def test_a_token_that_arrives_twice_is_taken_once():
+    world = ring(3)
+    world.broadcast("h1")
+    run(world, 0.05)
+    for _ in range(30):
+        if len(world.in_flight) < 20:
+            world.duplicate()
+        world.hand_over() if world.in_flight else world.expire()
+        assert len(holder(world)) <= 1
+    run(world, 1.0)
+    assert world.lacking() == {}
+
+
+def test_safe_messages_are_delivered_when_all_are_known_to_have_them_agreed_ones_before():
+    waits = {}
+    for delivery in ("agreed", "safe"):
+        world = ring(3, delivery=delivery)
+        world.broadcast("h1")
+        while [packet for packet in world.in_flight if isinstance(packet.message, Data)]:
+            world.hand_over()
+        waits[delivery] = [world.delivered(host) for host in world.hosts]
+        run(world, 0.3)
+        assert world.lacking() == {}
+    assert waits == {"agreed": [[("h1", 1)]] * 3, "safe": [[]] * 3}
+
+
+def test_a_safe_message_waits_for_a_member_that_lacks_it():
+    world = ring(3, delivery="safe")
+    world.broadcast("h1")
+    world.lose(to="h2", kind=Data)
+    for _ in range(3):
+        world.hand_over()
+        assert [world.delivered(host) for host in world.hosts] == [[]] * 3
+    run(world, 0.3)
+    assert world.lacking() == {}
+
+
+def test_a_visit_sends_no_more_than_max_messages_and_the_rest_waits():
+    world = ring(3, max_messages=2, window_size=3)
+    for _ in range(7):
+        world.broadcast("h2")
+    before = len(world.sent)
+    while not since(world, before, Data):
+        world.hand_over()
+    assert len(since(world, before, Data)) == 2 * 2
+    run(world, 1.0)
+    assert world.lacking() == {}
+    assert world.delivered("h1") == [("h2", n) for n in range(1, 8)]
+
+
+def test_a_ring_that_loses_a_member_goes_on_without_it():
+    world = ring(4)
+    world.broadcast("h1")
+    run(world, 5.0, down=("h3",))
+    world.broadcast("h2")
+    run(world, 5.0, down=("h3",))
+    for host in ("h1", "h2", "h4"):
+        assert views(world, host)[2:] == [("h1", "h2", "h4")] * 2, "transitional, then regular"
+        assert ("h2", 1) in world.delivered(host)
+
+
+def test_a_ring_that_splits_goes_on_in_both_parts_and_merges():
+    world, left = ring(4), ("h1", "h2")
+    run(world, 10.0, apart=left)
+    world.broadcast("h1")
+    world.broadcast("h3")
+    run(world, 1.0, apart=left)
+    assert world.delivered("h2") == [("h1", 1)]
+    assert world.delivered("h4") == [("h3", 1)]
+    run(world, 5.0)
+    assert [views(world, host)[-1] for host in world.hosts] == [world.hosts] * 4
+    assert len({numbers(world, host)[-1] for host in world.hosts}) == 1
+    world.broadcast("h2")
+    run(world, 1.0)
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1), ("h2", 1)]] * 2 + [[("h3", 1), ("h2", 1)]] * 2
+    assert len({number for host in world.hosts for number in numbers(world, host)}) == 4 + 1 + 2 * 2 + 1
+
+
+def test_the_representative_looks_for_hosts_outside_the_ring():
+    world = ring(3)
+    run(world, 10.0, apart=("h3",))
+    before = len(world.sent)
+    run(world, 5.0, apart=("h3",))
+    assert {(packet.sender, packet.to) for packet in since(world, before, Probe)} == {("h1", "h3"), ("h3", "h1"), ("h3", "h2")}
+
+
+def test_what_only_one_of_the_survivors_has_is_sent_again_once_and_delivered_by_all_before_the_next_view():
+    """Extended virtual synchrony: h1 sends a message that reaches h2 alone, and dies."""
+    world = ring(4)
+    world.broadcast("h1")
+    for host in ("h3", "h4"):
+        world.lose(to=host, kind=Data)
+    before = len(world.sent)
+    run(world, 5.0, down=("h1",))
+    assert len([packet for packet in since(world, before, Data) if packet.message.old_ring]) == 2
+    for host in ("h2", "h3", "h4"):
+        events = [event for event, _ in world[host].traced if event == "view"]
+        assert world.delivered(host) == [("h1", 1)]
+        assert len(events) == 4
+
+
+def test_what_the_survivors_cannot_have_leaves_a_gap_that_their_own_messages_pass():
+    """h1 sends a message that nobody gets, then h2 sends one, and h1 dies."""
+    world = ring(3)
+    world.broadcast("h1")
+    world.lose(kind=Data)
+    world.broadcast("h2")
+    while not since(world, 0, Data) or since(world, 0, Data)[-1].sender == "h1":
+        world.hand_over()
+    assert since(world, 0, Data)[-1].message.number == 2
+    run(world, 5.0, down=("h1",))
+    assert [world.delivered(host) for host in ("h2", "h3")] == [[("h2", 1)]] * 2
+
+
+def test_what_waits_at_its_source_when_the_ring_changes_is_sent_on_the_next_ring():
+    world = ring(3)
+    run(world, 1.0, down=("h3",))
+    world.lose()
+    world.broadcast("h2")
+    run(world, 10.0, down=("h3",))
+    assert [world.delivered(host) for host in ("h1", "h2")] == [[("h2", 1)]] * 2
+
+
+def test_a_member_that_comes_later_does_not_deliver_what_was_for_the_view_before():
+    world = ring(3)
+    run(world, 10.0, apart=("h3",))
+    world[holder(world)[0]].core._gather()
+    world.broadcast("h1")
+    run(world, 10.0)
+    assert [views(world, host)[-1] for host in world.hosts] == [world.hosts] * 3
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)], [("h1", 1)], []]
+
+
+def test_a_source_that_restarts_delivers_what_it_had_sent_alone_and_sends_what_it_had_not():
+    world = ring(3, delivery="safe")
+    world.broadcast("h1")
+    world.broadcast("h2")
+    world.lose()
+    world.restart("h1")
+    world.restart("h2")
+    run(world, 10.0)
+    assert [views(world, host)[-1] for host in world.hosts] == [world.hosts] * 3
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1), ("h2", 1)], [("h2", 1)], [("h2", 1)]]
+
+
+def test_a_host_that_restarts_is_in_a_ring_of_a_higher_number():
+    world = ring(2)
+    before = world["h2"].kept("core.gathering")["number"]
+    world.restart("h2")
+    run(world, 5.0)
+    assert world["h2"].kept("core.gathering")["number"] > before
+    assert len(set(numbers(world, "h2"))) == len(numbers(world, "h2")) == 4
+
+
+def test_messages_to_groups_reach_all_and_are_delivered_by_members():
+    world = ring(4, groups={1: ("h2", "h3")})
+    world.broadcast("h1", to=1)
+    world.broadcast("h4", to=("h1", "h2"))
+    run(world, 0.5)
+    assert [world.delivered(host) for host in world.hosts] == [[("h4", 1)], [("h1", 1), ("h4", 1)], [("h1", 1)], []]
+
+
+def test_a_host_alone_is_a_ring_by_itself():
+    world = World(Totem, 1)
+    world.broadcast("h1")
+    run(world, 1.0)
+    assert world.delivered("h1") == [("h1", 1)]
+    assert world.sent == []
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_no_two_hosts_disagree_and_all_come_together_again(seed, delivery):
+    world = World(Totem, 4, seed=seed, delivery=delivery)
+    run(world, 1.0)
+    world.suffer(Random(seed), most_sent=2000)
+    run(world, 60.0)
+    assert [views(world, host)[-1] for host in world.hosts] == [world.hosts] * 4
+    orders = [world.delivered(host) for host in world.hosts]
+    for one in orders:
+        for other in orders:
+            common = set(one) & set(other)
+            assert [message for message in one if message in common] == [message for message in other if message in common]
+    before = [len(order) for order in orders]
+    world.broadcast("h3")
+    run(world, 2.0)
+    assert [len(world.delivered(host)) for host in world.hosts] == [length + 1 for length in before]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"max_messages": 20, "window_size": 10}, "max_messages=20 must not be above window_size=10"),
+        ({"first_wait_ms": 3000.0}, "first_wait_ms=3000 must not be above longest_wait_ms=2000"),
+        ({"keep_ms": 4000.0}, "keep_ms=4000 must not be above idle_ms=3000"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused_with_a_sentence(parameters, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Totem.check(Totem.Parameters(**parameters), ("h1", "h2"))
+
+
+def test_more_hosts_than_a_commit_token_has_room_for_are_refused_with_a_sentence():
+    hosts = tuple(f"h{n}" for n in range(MOST_HOSTS + 1))
+    with pytest.raises(ValueError, match="65 hosts are too many: a ring has at most 64 members"):
+        Totem.check(Totem.Parameters(), hosts)
+
+
+def test_joins_name_all_hosts_that_are_known():
+    world = World(Totem, 3)
+    run(world, 0.1)
+    assert {packet.message.proc for packet in since(world, 0, Join)} >= {b"\x01", b"\x07"}
