@@ -175,6 +175,74 @@ class NumbersViewsByItself(Synchronous):
         return step.view + (self.env.host == "h3")
 
 
+# Progress in the last view
+
+
+class Meeting(Small):
+    """A while after its start the first host tells all that they are the members of view 1. Messages are sent once to all of them."""
+
+    messages = (Sent, Step)
+
+    def on_start(self, stored):
+        if self.env.host == self.env.hosts[0]:
+            self.env.set_timer("meet", 1.5)
+
+    def on_timer(self, name):
+        step = Step(0, self.env.host, 0, 1, 1, self.env.hosts, b"")
+        self.to_all(step)
+        self.on_message(self.env.host, step, False)
+
+    def on_broadcast(self, sequence, payload):
+        sent = Sent(0, self.env.host, sequence, 0, payload)
+        self.to_all(sent)
+        self.on_message(self.env.host, sent, False)
+
+    def on_message(self, sender, message, expensive):
+        if isinstance(message, Step):
+            self.env.install(0, self.members_of(message), self.number_of(message))
+        else:
+            self.env.deliver(message.origin, message.sequence, message.payload)
+
+    def members_of(self, step):
+        return step.members
+
+    def number_of(self, step):
+        return step.view
+
+
+class NeverMeets(Meeting):
+    def on_timer(self, name):
+        pass
+
+
+class LeavesTheLastOut(Meeting):
+    def members_of(self, step):
+        return step.members[:-1]
+
+
+class NumbersItsOwnView(Meeting):
+    def number_of(self, step):
+        return step.view + (self.env.host == "h3")
+
+
+class SendsOnlyBeforeTheView(Meeting):
+    """The last host takes no messages any more once it has a view."""
+
+    meets = False
+
+    def on_message(self, sender, message, expensive):
+        self.meets = self.meets or isinstance(message, Step)
+        if isinstance(message, Step) or not self.meets or self.env.host != "h3":
+            super().on_message(sender, message, expensive)
+
+
+class KeepsNothingForItself(Meeting):
+    """Before it has a view, a host does not deliver its own messages."""
+
+    def on_broadcast(self, sequence, payload):
+        self.to_all(Sent(0, self.env.host, sequence, 0, payload))
+
+
 # Safe delivery
 
 

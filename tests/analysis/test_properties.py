@@ -111,6 +111,7 @@ def test_how_many_cases_each_checker_judges():
         "sending view": 0,
         "view agreement": 0,
         "view convergence": 0,
+        "progress in the last view": 1,
         "safe": 1,
         "genuine": 0,
         "one token": 0,

@@ -20,6 +20,7 @@ from tests.mutants import (
     spo,
     timestamp,
     token_site,
+    totem,
     trans_total,
     two_phase,
     watchful,
@@ -244,4 +245,5 @@ MUTANTS = (
     *trans_total.MUTANTS,
     *token_site.MUTANTS,
     *spo.MUTANTS,
+    *totem.MUTANTS,
 )

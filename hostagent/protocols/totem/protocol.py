@@ -292,8 +292,8 @@ class Totem(Core):
         return len(self.queue) if self.is_operational else len(self._again)
 
     def is_full(self) -> bool:
-        """Whether the waiting messages fill a datagram."""
-        return self._queued_bytes >= ROOM_IN_PACK
+        """Whether the waiting messages fill a datagram, so that one more like the last would not fit."""
+        return bool(self.queue) and self._queued_bytes + len(self.queue[-1].payload) + OVERHEAD_BYTES > ROOM_IN_PACK
 
     def take(self, ring: int, number: int) -> Data:
         """The next message that waits, with its number on the ring."""

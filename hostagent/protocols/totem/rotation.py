@@ -4,8 +4,9 @@ Only the holder of the token sends, and numbers what it sends on from the token'
 less lowers it, and only that member raises it again. A number that was no higher than `aru` on two visits in a row is *safe*: all members
 have the message.
 
-Requests name the member that lacks a message, so that a repair is one packet to that member and, if half of the ring lacks it, one to
-all.
+A message is asked for when a later one has arrived, or when the token has come again and it is still not there: a token may overtake what
+was just sent. Requests name the member that lacks a message, so that a repair is one packet to that member and, if half of the ring lacks
+it, one to all.
 
 A lost token. Whoever has passed the token on waits for a sign of progress: the token, or a message with a higher number. If none comes in
 time, it passes the same token on again. A member that is passed a token which it has passed on itself does so again too. So the token is
@@ -107,6 +108,9 @@ class Rotation(Part):
         """What this host has added to the token: messages sent in the last rotation, and messages waiting."""
         self._safe_before = 0
         self._alarmed = False
+        """Whether the member that keeps the token was asked for it."""
+        self._seen = 0
+        """The number of the last message, as the token said on its last visit."""
 
     def begin(self, ring: Ring, *, is_known: bool) -> None:
         """This host is in a new ring, and waits for its token. If all its members are known, rotations take no longer than before."""
@@ -236,8 +240,13 @@ class Rotation(Part):
                 for host in hosts:
                     self.env.send(host, data, Purpose.REPAIR)
         own = self.env.hosts.index(self.env.host)
-        left += [(first, last, own) for first, last in self.ring.missing(token.seq)]
+        left += [(first, last, own) for first, last in self.ring.missing(self._overdue(token))]
         return tuple(left[:MOST_REQUESTS])
+
+    def _overdue(self, token: Token) -> int:
+        """Up to which number messages should be here. The token may overtake messages that were just sent."""
+        seen, self._seen = self._seen, token.seq
+        return min(max(seen, self.ring.received.highest), token.seq)
 
     def _lower_or_raise(self, token: Token) -> tuple[int, str]:
         """The paper's rule for `aru` and who lowered it."""

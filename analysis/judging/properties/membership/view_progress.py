@@ -3,7 +3,8 @@
 It is what progress is for protocols in which the parts of a network that was split each go on (extended virtual synchrony, fourth paper):
 after a merge nobody gets what was sent in the other part, so only messages that are broadcast in the last view are due. The view is that
 of everybody, group 0: all hosts of a part of the network have the same one, with just these hosts as members. Messages to other groups
-that were broadcast since then count too. Where the protocol needs a number of hosts (`promise.quorum`), smaller parts owe nothing.
+that were broadcast since then count too. A host owes itself its own messages, in whatever view it broadcast them (self-delivery). Where
+the protocol needs a number of hosts (`promise.quorum`), smaller parts owe nothing.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             continue
         since_ns, sentence, witnesses = problem
         if since_ns + patience_ns <= history.ended_ns:
-            ended = f"when the run ended at {Clock(history)(history.ended_ns)}, though there were no faults for long enough"
+            ended = f"at {Clock(history)(history.ended_ns)}, long after the last fault"
             return violated(cases, f"{sentence} {ended}", *witnesses)
         open_question = open_question or unknown(f"{sentence}: too soon to tell", cases - 1)
     return open_question or kept(history, cases, "no two hosts that were connected at the end were correct")
@@ -49,16 +50,15 @@ def _of_views(part_of: dict[str, int], views: Views, history: History, connectiv
         if len(connected) < 2:
             continue
         view, first = views.latest(host, EVERYBODY), views.latest(connected[0], EVERYBODY)
-        shown = () if view is None or not view.view else (view,)
-        since_ns = max(connectivity.faults_ended_ns, view.at_ns if view else 0)
         if view is None or not view.view:
-            yield since_ns, f"{host} had installed no view", shown
+            missing = Witness(connectivity.faults_ended_ns, host, "missing", "", 0)
+            yield connectivity.faults_ended_ns, f"{host} never installed a view until the end", (missing,)
         elif view.members != connected:
             members, wanted = ", ".join(view.members), ", ".join(connected)
-            yield connectivity.faults_ended_ns, f"{host} had view {view.view} with {members}, connected with {wanted}", shown
+            yield connectivity.faults_ended_ns, f"{host} had view {view.view} with {members}, connected with {wanted},", (view,)
         elif first is not None and first.view != view.view:
-            other = f"{connected[0]} had view {first.view}"
-            yield since_ns, f"{host} had view {view.view} and {other}", (*shown, *((first,) if first.view else ()))
+            since_ns, other = max(connectivity.faults_ended_ns, view.at_ns), f"{connected[0]} had view {first.view}"
+            yield since_ns, f"{host} had view {view.view} and {other}", (view, *((first,) if first.view else ()))
         else:
             yield None
 
@@ -68,15 +68,17 @@ def _of_messages(part_of: dict[str, int], views: Views, history: History, connec
     delivered, time = deliverers(history), Clock(history)
     for broadcast in history.broadcasts:
         view = views.latest(broadcast.origin, EVERYBODY)
-        if broadcast.origin not in part_of or view is None or views.at(broadcast, EVERYBODY).view != view.view or not view.view:
+        if broadcast.origin not in part_of or view is None or not view.view:
             continue
+        is_last = views.at(broadcast, EVERYBODY).view == view.view
         for host in broadcast.to or history.hosts:
-            if part_of.get(host) != part_of[broadcast.origin]:
+            if part_of.get(host) != part_of[broadcast.origin] or not (is_last or host == broadcast.origin):
                 continue
             if host in delivered.get(broadcast.message, {}):
                 yield None
                 continue
             since_ns = max(broadcast.at_ns, connectivity.faults_ended_ns)
-            sent = f"which {broadcast.origin} broadcast at {time(broadcast.at_ns)} in its last view,"
+            in_last = "in its last view, " if is_last else ""
+            sent = f"which {broadcast.origin} broadcast at {time(broadcast.at_ns)} {in_last}until the end"
             missing = Witness(since_ns, host, "missing", *broadcast.message)
-            yield since_ns, f"{host} had not delivered {name(broadcast.message)}, {sent}", (broadcast, missing)
+            yield since_ns, f"{host} never delivered {name(broadcast.message)}, {sent}", (broadcast, missing)
