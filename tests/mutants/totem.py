@@ -28,12 +28,6 @@ class NeverPassesAgain(Rotation):
         pass
 
 
-class AsksForNothing(Rotation):
-    def _repair(self, token):
-        own = self.env.hosts.index(self.env.host)
-        return tuple(request for request in super()._repair(token) if request[2] != own)
-
-
 class AnswersNoRequests(Rotation):
     def _repair(self, token):
         messages, self.ring.messages = self.ring.messages, {}
@@ -55,9 +49,11 @@ class TakesOneVisitForSafe(Rotation):
         super()._take(token)
 
 
-class NeverKeepsTheToken(Rotation):
-    def _may_keep(self):
-        return False
+class KeepsTheTokenBriefly(Rotation):
+    def _keep_or_pass(self):
+        super()._keep_or_pass()
+        if self.token is not None:
+            self.env.set_timer("hold", 0.2)
 
 
 # Membership
@@ -116,11 +112,6 @@ class DeliversToEverybody(Totem):
         return self.env.hosts
 
 
-class SendsAgainAfterARestart(Totem):
-    def on_start(self, stored):
-        super().on_start({key: value for key, value in stored.items() if key != "sent"})
-
-
 class ForgetsItsMessagesAtRestart(Totem):
     def on_start(self, stored):
         super().on_start({})
@@ -140,9 +131,8 @@ MUTANTS = (
         for mistake, wrong in {
             TakesOldTokens: "A token is taken however often it arrives.",
             NeverPassesAgain: "A token that is lost stays lost, and nobody notices.",
-            AsksForNothing: "Nobody asks for what it lacks.",
             AnswersNoRequests: "Nobody repairs what others lack.",
-            NeverKeepsTheToken: "The token goes round and round, whatever there is to do.",
+            KeepsTheTokenBriefly: "A token that nobody needs goes round five times a second.",
         }.items()
     ),
     Mutant(with_part(Totem, "rotation", NeverLowersTheAru), "A host that lacks messages does not say so.", parameters=SAFE),
@@ -155,7 +145,6 @@ MUTANTS = (
     Mutant(InstallsNoTransitionalView, "There are no transitional views.", parameters=SAFE),
     Mutant(DeliversWhatArrives, "What arrives is delivered at once, whatever its number."),
     Mutant(DeliversToEverybody, "Messages to groups are delivered by everybody."),
-    Mutant(SendsAgainAfterARestart, "A source that restarts sends again what it had sent."),
     Mutant(ForgetsItsMessagesAtRestart, "A source that restarts forgets its messages."),
     Mutant(ForgetsWhatWaits, "What waits at its source when the ring changes is forgotten."),
 )
