@@ -21,7 +21,7 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, host_set, hosts_in
 from hostagent.parts.links import JITTER
-from hostagent.protocols.totem.messages import MOST_REPORTED, Commit, Join, Report
+from hostagent.protocols.totem.messages import MOST_REPORTED, MOST_RINGS, Commit, Join, Report
 from hostagent.protocols.totem.parameters import JOINS, TRIES
 
 LEARN_S: Final = 0.01
@@ -76,7 +76,7 @@ class Gathering(Part):
 
     def note(self, number: int) -> None:
         """A ring of this number is known."""
-        if number > self.number:
+        if self.number < number < MOST_RINGS:
             self.number = number
             self.env.store("number", number)
 
@@ -202,7 +202,7 @@ class Gathering(Part):
         if before is not None and commit.ring == before.ring:
             if commit.hop > before.hop:
                 self._accept(commit)
-        elif self.is_gathering and number > self.number and commit.members == self._candidates():
+        elif self.is_gathering and self.number < number < MOST_RINGS and commit.members == self._candidates():
             self._accept(commit)
 
     def _accept(self, commit: Commit) -> None:

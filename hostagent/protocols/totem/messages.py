@@ -26,6 +26,9 @@ MOST_REQUESTS: Final = 64
 MOST_REPORTED: Final = 28
 """Ranges beyond gaps in all the reports of a commit token together: 11 bytes each at most, beside 17 of each of 64 members."""
 
+MOST_RINGS: Final = (1 << 32) // MOST_HOSTS - 1
+"""The highest number of a ring, so that its code fits into 32 bits."""
+
 RingCode = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Range = tuple[SequenceNumber, SequenceNumber]
@@ -96,7 +99,7 @@ class Join(Message, frozen=True):
 
     proc: HostSet
     fail: HostSet
-    number: Count
+    number: Annotated[int, msgspec.Meta(ge=0, lt=MOST_RINGS)]
     """The highest number of a ring that the sender knows."""
 
 

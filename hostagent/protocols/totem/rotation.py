@@ -34,6 +34,8 @@ from hostagent.protocols.totem.ring import Ring
 
 FEWEST: Final = 16
 """Messages that a host may send in a rotation, however many were lost: with short messages one datagram to each host."""
+MOST_NUMBERS: Final = 1 << 31
+"""A ring with so many messages, or a token that was passed on so often, is given up for a new one, whose numbers start again."""
 ROUND: Final = "round"
 """The name under which the times of rotations are kept."""
 UNMEASURED: Final = 3
@@ -150,7 +152,10 @@ class Rotation(Part):
         """A token of this ring, or somebody who wants it."""
         match message:
             case Token() if message.hop > self._hop and sender in self.ring.members:
-                self._take(message)
+                if max(message.hop, message.seq) < MOST_NUMBERS:
+                    self._take(message)
+                else:
+                    self._core.lost()
             case Token() if message.hop == self._hop:
                 self._revive()
             case Wake() if self.token is not None:
@@ -265,13 +270,13 @@ class Rotation(Part):
     def _share(self, token: Token) -> int:
         """How many messages this host may send on this visit: what others leave of the window, or its share by what waits."""
         waiting, window = self._core.waiting(), self._parameters.window_size
-        others = max(token.fcc - self._sent, 0)
-        others_wait = max(token.backlog - self._backlog, 0)
+        others = _less(token.fcc, self._sent)
+        others_wait = _less(token.backlog, self._backlog)
         share = max(window - others, window * waiting // (others_wait + waiting + 1), 1)
         if token.seq - token.aru > 2 * window:
             # Somebody is far behind: first the repairs.
             share = 0
-        self.token = replace(token, fcc=others, backlog=others_wait, recovering=max(token.recovering - self._recovering, 0))
+        self.token = replace(token, fcc=others, backlog=others_wait, recovering=_less(token.recovering, self._recovering))
         self._sent = self._backlog = self._recovering = 0
         return min(share, self._parameters.max_messages, self._allowance)
 
@@ -418,3 +423,8 @@ class Rotation(Part):
             self._release()
         else:
             self._pass_again()
+
+
+def _less(total: int, own: int) -> int:
+    """What is left of a sum in the token without the share of this host."""
+    return min(max(total - own, 0), MOST_NUMBERS)
