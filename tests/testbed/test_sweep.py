@@ -152,3 +152,10 @@ def test_on_mininet_what_cannot_be_made_is_listed_and_the_rest_is_done(tmp_path)
         assert [failure["run"] for failure in told["failures"]] == ["best-effort-queue-251/1"]
         assert "too long for switches in userspace" in (out / "failures.jsonl").read_text()
     assert len(told["runs"]) + len(told["failures"]) == 2
+
+
+def test_a_sweep_over_media_is_refused_where_the_scenario_has_them(tmp_path):
+    with pytest.raises(
+        CannotRun, match="the medium of propagation-graph belongs to the scenario table_4_2: leave it out of --over"
+    ):
+        sweep.tasks(plan(scenario="table_4_2", axes={"medium": ("unicast", "multicast")}), tmp_path)
