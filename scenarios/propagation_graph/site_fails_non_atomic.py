@@ -24,12 +24,13 @@ from topologies import clusters
 GROUPS = (Group("alpha", ("h1", "h2", "h3", "h4", "h5")), Group("beta", ("h3", "h4", "h5")), Group("gamma", ("h1", "h2")))
 MessageId = tuple[str, int]
 SOURCE, FAILS = "h6", "h3"
-STEP_MS = 200.0
-WATCH = {"period_ms": 500.0, "timeout_ms": 1500.0, "longest_timeout_ms": 4000.0}
+STEP_MS = 400.0
+# Longer than d and e hear nothing.
+WATCH = {"period_ms": 500.0, "timeout_ms": 3000.0, "longest_timeout_ms": 6000.0}
 PROCESS_MS, NETWORK_MS = 20.0, 150.0
 SENT = ("gamma-1", "alpha-1", "alpha-2", "beta-1", "beta-2", "alpha-3", "beta-3", "alpha-4", "alpha-5")
 """What h6 sends; the number of a message at h6 is its place here, from 1."""
-AT_MS = {name: place * STEP_MS for place, name in enumerate(SENT[:7])} | {"alpha-4": 7000.0, "alpha-5": 14_000.0}
+AT_MS = {name: place * STEP_MS for place, name in enumerate(SENT[:7])} | {"alpha-4": 9000.0, "alpha-5": 17_000.0}
 TAIL = ["beta-2", "alpha-3", "beta-3"]
 FIGURE_7_1 = {
     "h1": ["gamma-1", "alpha-1", "alpha-2", "alpha-3"],
@@ -54,7 +55,7 @@ def scenario() -> list[Variant]:
         Crash(host=FAILS, when=Trigger("deliver", host=FAILS, origin=SOURCE, sequence=SENT.index("beta-3") + 1)),
         LinkChange(at_ms=AT_MS["beta-3"] + STEP_MS / 2, link="s1-s4", towards="s4", loss=0.0),
         LinkChange(at_ms=AT_MS["beta-3"] + STEP_MS / 2, link="s1-s5", towards="s5", loss=0.0),
-        Restart(at_ms=8000.0, host=FAILS),
+        Restart(at_ms=10_000.0, host=FAILS),
     )
     figure = Scenario(
         network=clusters(6, 1, "star"), script=script, groups=GROUPS, faults=faults, workload=Workload(settle=6000.0)

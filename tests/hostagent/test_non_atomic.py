@@ -7,7 +7,7 @@ import pytest
 
 from hostagent.contract.messages import Purpose
 from hostagent.protocols.propagation_graph.forming import PIECE_BYTES
-from hostagent.protocols.propagation_graph.items import Alive, Begin, Pass, PlanPiece, Refusal, ReportPiece, Stop
+from hostagent.protocols.propagation_graph.items import Alive, Begin, Has, Mark, Pass, PlanPiece, Refusal, ReportPiece, Stop
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph, PropagationGraphParameters
 from tests.hostagent.world import World
 
@@ -377,3 +377,55 @@ def test_whatever_happens_hosts_that_never_failed_agree_and_with_rollback_all_do
 def test_parameters_that_contradict_each_other_are_refused_in_a_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         PropagationGraph.check(PropagationGraphParameters(**wrong), ("h1", "h2"))
+
+
+def kept(world):
+    up = [host for host in world.hosts if world[host].life is not None]
+    return {host: (len(survivor(world, host)._journal.entries), len(survivor(world, host)._journal.own)) for host in up}
+
+
+@BOTH
+def test_what_all_have_and_a_majority_knows_is_forgotten(recover):
+    world = make(groups=FIGURE_7_1, recover=recover)
+    for _ in range(5):
+        world.broadcast("h2", to=1)
+        world.broadcast("h4", to=2)
+    settle(world)
+    assert all(entries for entries, _ in kept(world).values())
+    go_on(world, 3.0)
+    assert set(kept(world).values()) == {(0, 0)}
+    before = len([packet for packet in world.sent if isinstance(packet.message, Mark | Has)])
+    go_on(world, 3.0)
+    assert len([packet for packet in world.sent if isinstance(packet.message, Mark | Has)]) == before
+    for host in world.hosts:
+        world.restart(host)
+    world.broadcast("h2", to=1)
+    go_on(world, 1.0)
+    assert all(len(standing(world, host)) in {6, 11} for host in world.hosts)
+
+
+def test_with_rollback_what_a_host_that_is_down_lacks_is_kept_for_it_and_nobody_is_told_again_and_again():
+    world = make(recover="rollback")
+    crash(world, "h5")
+    go_on(world)
+    world.broadcast("h2")
+    go_on(world, 3.0)
+    assert kept(world)["h2"] == (1, 1)
+    before = len([packet for packet in world.sent if isinstance(packet.message, Mark)])
+    go_on(world, 3.0)
+    assert len([packet for packet in world.sent if isinstance(packet.message, Mark)]) == before
+    world.restart("h5")
+    go_on(world, 8.0)
+    assert kept(world)["h2"] == (0, 0)
+    assert standing(world, "h5") == [("h2", 1)]
+
+
+def test_a_message_that_is_settled_is_part_of_the_order_though_nobody_can_show_it():
+    """h4 and h5 have it and are cut off; a majority knows, so h5 does not have to take it back when they return."""
+    world = make(groups={1: ("h4", "h5")}, recover="rollback")
+    world.broadcast("h4", to=1)
+    go_on(world, 3.0)
+    go_on(world, 4.0, between(("h4", "h5"), ("h1", "h2", "h3")))
+    go_on(world, 8.0)
+    assert standing(world, "h4") == standing(world, "h5") == [("h4", 1)]
+    assert not hasattr(world, "taken_back")

@@ -5,7 +5,7 @@ import msgspec
 
 from hostagent.parts.detector import Detector
 from hostagent.protocols.propagation_graph.forming import Forming
-from hostagent.protocols.propagation_graph.journal import Journal
+from hostagent.protocols.propagation_graph.journal import Journal, Settling
 from hostagent.protocols.propagation_graph.nonatomic import NonAtomic
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from tests.mutants.mutant import Mutant
@@ -13,7 +13,7 @@ from tests.mutants.mutant import Mutant
 
 def surviving(broken):
     """The protocol with a broken host, manager or detector."""
-    place = {Forming: "_forming", Detector: "_detector", Journal: "_journal"}.get(broken.__mro__[1])
+    place = {Forming: "_forming", Detector: "_detector", Journal: "_journal", Settling: "_settling"}.get(broken.__mro__[1])
 
     class Broken(PropagationGraph):
         def __init__(self, env, parameters):
@@ -50,10 +50,23 @@ class AsksTheManagerOnly(Forming):
         super()._propose(attempt, late=late)
 
 
+class BeginsBeforeAnybodyAccepts(Forming):
+    def take_acceptance(self, host, graph):
+        if self._attempt is not None and self._attempt.plan is not None:
+            self._attempt.accepted = dict.fromkeys(self.env.hosts)
+        super().take_acceptance(host, graph)
+
+
 class NeverSuspects(Detector):
     def on_timer(self, name):
         self._silent_periods = dict.fromkeys(self.env.peers, 0)
         super().on_timer(name)
+
+
+class GoesOnWhenItIsStopped(NonAtomic):
+    @property
+    def is_open(self):
+        return True
 
 
 class DeliversNothingThatIsMissing(Journal):
@@ -61,21 +74,113 @@ class DeliversNothingThatIsMissing(Journal):
         super()._catch_up(msgspec.structs.replace(plan, order=[]), passed)
 
 
+class DeliversInAnOrderOfItsOwn(Journal):
+    def _catch_up(self, plan, passed):
+        order = sorted(plan.order, key=lambda entry: (entry.origin != self.env.host, entry.message))
+        super()._catch_up(msgspec.structs.replace(plan, order=order), passed)
+
+
 class SubmitsNothingAgain(NonAtomic):
     def _submit_again(self):
         pass
 
 
-NON_ATOMIC = {"failures": "non-atomic"}
-MUTANTS = tuple(
-    Mutant(surviving(mistake), wrong, parameters=NON_ATOMIC)
-    for mistake, wrong in {
-        FormsGraphsWithoutAMajority: "A manager forms a graph with whomever it can reach.",
-        HasNoSuccessor: "Nobody takes over from a manager that fails.",
-        LetsNobodyInAgain: "A host that was left out is never let in again.",
-        AsksTheManagerOnly: "The manager takes its own report for that of all others.",
-        NeverSuspects: "No host is ever suspected.",
-        DeliversNothingThatIsMissing: "What others have is not delivered when a graph begins.",
-        SubmitsNothingAgain: "Sources do not submit what was lost with the old graph.",
-    }.items()
+class SubmitsAtTheOldPlace(NonAtomic):
+    def _enter(self):
+        before = dict(self._entrances)
+        super()._enter()
+        self._entrances |= before
+
+
+class DropsWhatComesBeforeTheGraph(NonAtomic):
+    def _keep(self, item):
+        pass
+
+
+class ForgetsWhatItDeliveredAtRestart(Journal):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if key.startswith("own/")})
+
+
+class ForgetsItsMessagesAtRestart(Journal):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("own/")})
+
+
+class ForgetsWhatOthersLack(Settling):
+    """All own messages are taken for settled."""
+
+    def _complete(self, flow):
+        return max(entry.sequence for entry in self._journal.own.values()) if self._journal.own else 0, False
+
+    def _known(self, flow, complete):
+        return complete
+
+
+class TellsOthersForEver(Settling):
+    def _tell(self, flow):
+        self._done.clear()
+        super()._tell(flow)
+
+
+class TakesNothingBack(Journal):
+    def _catch_up(self, plan, passed):
+        self._rolls_back = False
+        super()._catch_up(plan, passed)
+
+
+class TakesEverythingBack(Journal):
+    def _catch_up(self, plan, passed):
+        for entry in reversed(self.entries):
+            if self._is_mine(entry):
+                self.env.take_back(*entry.message)
+                self._delivered[entry.flow] = entry.sequence - 1
+        self._entries.clear()
+        super()._catch_up(plan, passed)
+
+
+class StartsOverAlways(NonAtomic):
+    def begin(self, graph):
+        self._rolls_back = False
+        super().begin(graph)
+
+
+class KeepsNothingForTheFailed(Forming):
+    def _propose(self, attempt, *, late):
+        self._keeps_for_all = False
+        super()._propose(attempt, late=late)
+
+
+NON_ATOMIC, ROLLBACK = {"failures": "non-atomic"}, {"failures": "non-atomic", "recover": "rollback"}
+MUTANTS = (
+    *(
+        Mutant(surviving(mistake), wrong, parameters=NON_ATOMIC)
+        for mistake, wrong in {
+            FormsGraphsWithoutAMajority: "A manager forms a graph with whomever it can reach.",
+            HasNoSuccessor: "Nobody takes over from a manager that fails.",
+            LetsNobodyInAgain: "A host that was left out is never let in again.",
+            AsksTheManagerOnly: "The manager takes its own report for that of all others.",
+            BeginsBeforeAnybodyAccepts: "A graph begins before a majority has accepted its plan.",
+            NeverSuspects: "No host is ever suspected.",
+            GoesOnWhenItIsStopped: "A host that has reported goes on in the old graph.",
+            DeliversNothingThatIsMissing: "What others have is not delivered when a graph begins.",
+            DeliversInAnOrderOfItsOwn: "What is missing is delivered in an order of its own at each host.",
+            SubmitsNothingAgain: "Sources do not submit what was lost with the old graph.",
+            SubmitsAtTheOldPlace: "Sources submit where messages entered the old graph.",
+            DropsWhatComesBeforeTheGraph: "What arrives before its graph has begun is thrown away.",
+            ForgetsWhatItDeliveredAtRestart: "A host that restarts forgets what it delivered.",
+            ForgetsItsMessagesAtRestart: "A source that restarts forgets its messages.",
+            ForgetsWhatOthersLack: "A source forgets its messages before others have them.",
+            TellsOthersForEver: "A source says for ever what is settled.",
+        }.items()
+    ),
+    *(
+        Mutant(surviving(mistake), wrong, parameters=ROLLBACK)
+        for mistake, wrong in {
+            TakesNothingBack: "A host that recovers delivers what it missed and takes nothing back.",
+            TakesEverythingBack: "A host takes back all it delivered, also what it will not deliver again.",
+            StartsOverAlways: "A host that recovers gives up what it missed.",
+            KeepsNothingForTheFailed: "Nothing is kept for hosts that have failed.",
+        }.items()
+    ),
 )

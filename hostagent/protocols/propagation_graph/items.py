@@ -154,6 +154,22 @@ class Refusal(Message, frozen=True):
     """The sender has promised to take part in graph `sequence`, so it cannot take part in the one that it was asked for."""
 
 
+class Mark(Message, frozen=True):
+    """In graph `graph`, all hosts have the origin's flow up to message `sequence`, and a majority knows that up to `settled`."""
+
+    graph: SequenceNumber
+    settled: SequenceNumber
+    listed: HostSetOrNone = b""
+
+
+class Has(Message, frozen=True):
+    """In graph `graph`, the sender has passed on or noted the origin's flow up to message `sequence`, and knows what is settled."""
+
+    graph: SequenceNumber
+    settled: SequenceNumber
+    listed: HostSetOrNone = b""
+
+
 class Edges(Streams):
     """The edges of all graphs, and the ways between sources, primary destinations and the manager."""
 

@@ -1,15 +1,26 @@
-"""What one host has passed on and delivered since a graph began, and which of its own messages are not known to be part of the order."""
+"""What one host has passed on and delivered since a graph began, and which of its own messages are not known to be part of the order.
+
+What is kept is forgotten when the message is *settled*: all hosts that it is for have it, and a majority of all hosts knows. Then every
+later plan counts the message as part of the order, though nobody can show it any more. Each source settles its own messages (`Settling`):
+
+    source   in every period, to all other hosts of the graph, for each flow with messages that are not settled: the last one that all its
+             destinations have, and the last one that is settled (`Mark`)
+    host     notes both, forgets what is settled, and says which message of the flow it passed on or noted last (`Has`)
+
+With `recover=rollback` a message is kept as long as a host that it is for is down.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import hosts_in
-from hostagent.protocols.propagation_graph.reconciling import Entry, Passed, Plan, diverges_at
+from hostagent.contract.messages import Purpose, hosts_in
+from hostagent.protocols.propagation_graph.items import Has, Mark
+from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Passed, Plan, diverges_at
 
 
 class Journal(Part):
@@ -29,7 +40,7 @@ class Journal(Part):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore everything."""
-        self._passed, self._delivered = flows(stored.get("passed", ())), flows(stored.get("delivered", ()))
+        self._passed, self._delivered = _under(stored, "passed"), _under(stored, "delivered")
         self._entries = {place: msgspec.convert(value, Entry) for place, value in numbered(stored, "entry")}
         self._places = count(max(self._entries, default=0) + 1)
         self.own = {sequence: msgspec.convert(value, Entry) for sequence, value in numbered(stored, "own")}
@@ -76,12 +87,36 @@ class Journal(Part):
         self._entries.clear()
         for entry in plan.order:
             self._write(entry)
-        for sequence, entry in list(self.own.items()):
-            if sequence <= passed.get(entry.flow, 0):
-                del self.own[sequence]
-                self.env.store(f"own/{sequence}", None)
-        self.env.store("passed", list(self._passed.items()))
-        self.env.store("delivered", list(self._delivered.items()))
+        kept = {entry.message for entry in plan.order}
+        self._forget_own(entry for entry in self.own.values() if self.is_passed(entry) and entry.message not in kept)
+        for flow in self._delivered:
+            self._store(flow)
+
+    def is_passed(self, entry: Entry) -> bool:
+        """Whether a message is part of the order, as far as this host knows."""
+        return entry.sequence <= self._passed.get(entry.flow, 0)
+
+    def note(self, flow: Flow, complete: int, settled: int) -> int:
+        """All hosts have a flow up to `complete`, and know it up to `settled`. Returns the last message that is part of the order."""
+        gone = [place for place, entry in self._entries.items() if entry.flow == flow and entry.sequence <= settled]
+        for place in gone:
+            del self._entries[place]
+            self.env.store(f"entry/{place}", None)
+        self._forget_own(entry for entry in self.own.values() if entry.flow == flow and entry.sequence <= settled)
+        if complete > self._passed.get(flow, 0) or gone:
+            self._passed[flow] = max(complete, self._passed.get(flow, 0))
+            self._store(flow)
+        return self._passed.get(flow, 0)
+
+    def _forget_own(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            del self.own[entry.sequence]
+            self.env.store(f"own/{entry.sequence}", None)
+
+    def _store(self, flow: Flow) -> None:
+        origin, group, listed = flow
+        for kind, numbers in (("passed", self._passed), ("delivered", self._delivered)):
+            self.env.store(f"{kind}/{origin}/{group}/{listed.hex()}", numbers.get(flow))
 
     def _catch_up(self, plan: Plan, passed: Passed) -> None:
         """Take back what stands in the wrong place, and deliver what is missing."""
@@ -117,9 +152,105 @@ class Journal(Part):
         return self.env.host in hosts_in(entry.to, self.env.hosts)
 
 
+class Graph(Protocol):
+    """What settling asks of the host that it is on."""
+
+    opened: int
+    members: tuple[str, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages are passed on here."""
+
+
+class Settling(Part):
+    """The messages of this host that are not settled in the graph that is open, and what others say about them."""
+
+    def __init__(self, env: Environment, graph: Graph, journal: Journal, period_s: float, *, keeps_for_all: bool) -> None:
+        super().__init__(env)
+        self._core, self._journal = graph, journal
+        self._period_s = period_s
+        self._keeps_for_all = keeps_for_all
+        self._settled: Passed = {}
+        self._has: dict[Flow, dict[str, int]] = {}
+        """For each flow and host, the last message that the host has passed on or noted in this graph."""
+        self._done: dict[Flow, dict[str, int]] = {}
+        """For each flow and host, the last message that the host knows to be settled."""
+
+    def begin(self) -> None:
+        """A graph was opened here, or this host has started: nothing is known about others."""
+        for known in (self._settled, self._has, self._done):
+            known.clear()
+        self.env.set_timer("tell", self._period_s)
+
+    def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
+        """Tell the others how far each flow is."""
+        if self._core.is_open:
+            for flow in dict.fromkeys([*(entry.flow for entry in self._journal.own.values()), *self._settled]):
+                self._tell(flow)
+        self.env.set_timer("tell", self._period_s)
+
+    def _tell(self, flow: Flow) -> None:
+        complete, is_stuck = self._complete(flow)
+        settled = self._settled[flow] = max(self._known(flow, complete), self._settled.get(flow, 0))
+        self._journal.note(flow, complete, settled)
+        origin, group, listed = flow
+        waits = not is_stuck and any(entry.flow == flow for entry in self._journal.own.values())
+        for host in self._core.members:
+            if host != self.env.host and (waits or self._done.get(flow, {}).get(host, 0) < settled):
+                self.env.send(host, Mark(group, origin, complete, self._core.opened, settled, listed), Purpose.CONTROL)
+
+    def _complete(self, flow: Flow) -> tuple[int, bool]:
+        """Up to which message all hosts that a flow is for have everything; and whether the next one waits for a host that is out."""
+        complete, has = self._settled.get(flow, 0), self._has.get(flow, {})
+        for entry in self._journal.own.values():
+            if entry.flow != flow:
+                continue
+            to = hosts_in(entry.to, self.env.hosts)
+            needed = to if self._keeps_for_all else [host for host in to if host in self._core.members]
+            if not needed or any(host not in self._core.members for host in needed):
+                return complete, True
+            if not self._journal.is_passed(entry) or any(
+                has.get(host, 0) < entry.sequence for host in needed if host != self.env.host
+            ):
+                return complete, False
+            complete = entry.sequence
+        return complete, False
+
+    def _known(self, flow: Flow, complete: int) -> int:
+        """The last message of a flow that a majority of all hosts knows to be part of the order, up to `complete`."""
+        has = self._has.get(flow, {})
+        marks = sorted((complete if host == self.env.host else has.get(host, 0) for host in self.env.hosts), reverse=True)
+        return min(complete, marks[len(marks) // 2])
+
+    def on_message(self, sender: str, message: Mark | Has, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
+        """A source says how far one of its flows is, or a host answers."""
+        if message.graph != self._core.opened or not self._core.is_open:
+            return
+        flow = message.origin, message.group, message.listed
+        if isinstance(message, Mark) and message.origin == sender:
+            passed = self._journal.note(flow, message.sequence, message.settled)
+            answer = Has(message.group, sender, passed, message.graph, message.settled, message.listed)
+            self.env.send(sender, answer, Purpose.CONTROL)
+        elif isinstance(message, Has) and message.origin == self.env.host:
+            for known, number in ((self._has, message.sequence), (self._done, message.settled)):
+                of_flow = known.setdefault(flow, {})
+                of_flow[sender] = max(number, of_flow.get(sender, 0))
+
+
 def flows(stored: Iterable[Any]) -> Passed:
     """For each flow a number, as it was stored or sent."""
     return {(origin, group, listed): sequence for (origin, group, listed), sequence in stored}
+
+
+def _under(stored: Mapping[str, Any], kind: str) -> Passed:
+    """The numbers under keys such as `passed/h1/2/`."""
+    found = {}
+    for key, number in stored.items():
+        if key.startswith(f"{kind}/"):
+            _, origin, group, listed = key.split("/")
+            found[origin, int(group), bytes.fromhex(listed)] = number
+    return found
 
 
 def numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:

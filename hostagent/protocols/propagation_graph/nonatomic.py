@@ -1,9 +1,10 @@
 """Non-atomic delivery: when hosts fail, the others form a new graph and go on (third paper, Protocol 5 as section 7.3 extends it).
 
 How. Messages enter the graph at a host above all their destinations, and travel down as with atomic delivery. Every host keeps what it
-passed on, and every source its messages, until the next graph. When a host is suspected, or one that was left out is back, or a host wants
-to join or leave a group, the manager forms a new graph (`forming`): all stop and report, the manager makes one order out of the reports
-(`reconciling`), and when the graph begins all deliver what they lack, in this order. Sources then submit again what is not in it.
+passed on, and every source its messages, until all are known to have them (`journal`). When a host is suspected, or one that was left out
+is back, or a host wants to join or leave a group, the manager forms a new graph (`forming`): all stop and report, the manager makes one
+order out of the reports (`reconciling`), and when the graph begins all deliver what they lack, in this order. Sources then submit again
+what is not in it.
 
 A host that is left out of a graph has failed, whether it was dead, slow or cut off: what it passed on since is not part of the order. It
 learns of it from the next sign of life of a host in a newer graph, stops at once, and waits to be let in again. With `recover=new-member`
@@ -60,6 +61,8 @@ from hostagent.protocols.propagation_graph.items import (
     Begin,
     Edges,
     Enter,
+    Has,
+    Mark,
     Pass,
     PlanPiece,
     Refusal,
@@ -67,7 +70,7 @@ from hostagent.protocols.propagation_graph.items import (
     Stop,
     most_together,
 )
-from hostagent.protocols.propagation_graph.journal import Journal, numbered
+from hostagent.protocols.propagation_graph.journal import Journal, Settling, numbered
 from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Plan, Report, first_plan
 
 # Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
@@ -86,6 +89,10 @@ class NonAtomic(Part):
         self._detector = self.add("detector", lambda own: Detector(own, parameters.watch, self._sign, self._on_suspect))
         self._forming = self.add("forming", lambda own: Forming(own, self, parameters))
         self._journal = self.add("journal", lambda own: Journal(own, rolls_back=parameters.rolls_back))
+        period_s, keeps_for_all = parameters.period_ms / 1000, parameters.rolls_back
+        self._settling = self.add(
+            "settling", lambda own: Settling(own, self, self._journal, period_s, keeps_for_all=keeps_for_all)
+        )
         self._pieces = Pieces()
         self._plan = first_plan(env.hosts, env.groups)
         """The plan that was accepted last."""
@@ -116,6 +123,7 @@ class NonAtomic(Part):
         self._wishes = dict(numbered(stored, "wish"))
         self._arrivals = count(max(self._waiting, default=0) + 1)
         self._enter()
+        self._settling.begin()
 
     # What the application wants
 
@@ -183,6 +191,8 @@ class NonAtomic(Part):
                 self._on_stop(sender, graph)
             case Refusal(sequence=promised):
                 self._forming.refused(promised)
+            case Mark() | Has():
+                self._settling.on_message(sender, message, expensive)
             case _:
                 self._edges.on_message(sender, message, expensive)
 
@@ -247,6 +257,7 @@ class NonAtomic(Part):
         if recovers:
             self.env.trace("recovered")
         self._forming.opened()
+        self._settling.begin()
         self._submit_again()
         self._look_again()
 
@@ -287,11 +298,12 @@ class NonAtomic(Part):
     def _submit_again(self) -> None:
         """Let what is not part of the order enter the graph. A flow enters at one place, whomever its messages are for."""
         unsent: dict[Flow, set[str]] = {}
-        for entry in self._journal.own.values():
+        lost = [entry for entry in self._journal.own.values() if not self._journal.is_passed(entry)]
+        for entry in lost:
             unsent.setdefault(entry.flow, set(self.env.groups.get(entry.group, ()))).update(self._hosts(entry))
         for flow, hosts in unsent.items():
             self._entrances[flow] = self._entrance(hosts)
-        for entry in self._journal.own.values():
+        for entry in lost:
             self._submit(entry)
 
     def _submit(self, entry: Entry) -> None:

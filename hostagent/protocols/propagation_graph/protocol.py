@@ -63,6 +63,8 @@ from hostagent.protocols.propagation_graph.items import (
     Change,
     Close,
     Edges,
+    Has,
+    Mark,
     Open,
     Passed,
     Refusal,
@@ -113,7 +115,7 @@ class PropagationGraph(Core):
     beyond = frozenset({"restart-lost", "crash-for-good", "cut-off-for-good", "depart"})
     knows_groups = True
     knows_membership = True
-    messages = (*Edges.messages, Alive, Stop, Refusal)
+    messages = (*Edges.messages, Alive, Stop, Refusal, Mark, Has)
     Parameters = PropagationGraphParameters
     parameters: PropagationGraphParameters
 
@@ -238,7 +240,7 @@ class PropagationGraph(Core):
         """An item of a stream, or a message that is of use only to a host that survives the failures of others."""
         if self.survivor is not None:
             self.survivor.on_message(sender, message, expensive)
-        elif not isinstance(message, Alive | Stop | Refusal):
+        elif not isinstance(message, Alive | Stop | Refusal | Mark | Has):
             self._edges.on_message(sender, message, expensive)
 
     @property
