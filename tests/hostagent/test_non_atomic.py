@@ -389,7 +389,8 @@ def test_what_all_have_and_a_majority_knows_is_forgotten(recover):
     world = make(groups=FIGURE_7_1, recover=recover)
     for _ in range(5):
         world.broadcast("h2", to=1)
-        world.broadcast("h4", to=2)
+        # h2 is neither in this group nor on the way to its members.
+        world.broadcast("h2", to=2)
     settle(world)
     assert all(entries for entries, _ in kept(world).values())
     go_on(world, 3.0)

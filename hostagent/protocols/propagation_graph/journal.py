@@ -202,7 +202,7 @@ class Settling(Part):
 
     def _complete(self, flow: Flow) -> tuple[int, bool]:
         """Up to which message all hosts that a flow is for have everything; and whether the next one waits for a host that is out."""
-        complete, has = self._settled.get(flow, 0), self._has.get(flow, {})
+        complete, has = self._settled.get(flow, 0), {**self._has.get(flow, {}), self.env.host: self._journal.passed.get(flow, 0)}
         for entry in self._journal.own.values():
             if entry.flow != flow:
                 continue
@@ -210,9 +210,7 @@ class Settling(Part):
             needed = to if self._keeps_for_all else [host for host in to if host in self._core.members]
             if not needed or any(host not in self._core.members for host in needed):
                 return complete, True
-            if not self._journal.is_passed(entry) or any(
-                has.get(host, 0) < entry.sequence for host in needed if host != self.env.host
-            ):
+            if any(has.get(host, 0) < entry.sequence for host in needed):
                 return complete, False
             complete = entry.sequence
         return complete, False
