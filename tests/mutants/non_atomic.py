@@ -50,23 +50,10 @@ class AsksTheManagerOnly(Forming):
         super()._propose(attempt, late=late)
 
 
-class BeginsBeforeAnybodyAccepts(Forming):
-    def take_acceptance(self, host, graph):
-        if self._attempt is not None and self._attempt.plan is not None:
-            self._attempt.accepted = dict.fromkeys(self.env.hosts)
-        super().take_acceptance(host, graph)
-
-
 class NeverSuspects(Detector):
     def on_timer(self, name):
         self._silent_periods = dict.fromkeys(self.env.peers, 0)
         super().on_timer(name)
-
-
-class GoesOnWhenItIsStopped(NonAtomic):
-    @property
-    def is_open(self):
-        return True
 
 
 class DeliversNothingThatIsMissing(Journal):
@@ -90,11 +77,6 @@ class SubmitsAtTheOldPlace(NonAtomic):
         before = dict(self._entrances)
         super()._enter()
         self._entrances |= before
-
-
-class DropsWhatComesBeforeTheGraph(NonAtomic):
-    def _keep(self, item):
-        pass
 
 
 class ForgetsWhatItDeliveredAtRestart(Journal):
@@ -160,14 +142,11 @@ MUTANTS = (
             HasNoSuccessor: "Nobody takes over from a manager that fails.",
             LetsNobodyInAgain: "A host that was left out is never let in again.",
             AsksTheManagerOnly: "The manager takes its own report for that of all others.",
-            BeginsBeforeAnybodyAccepts: "A graph begins before a majority has accepted its plan.",
             NeverSuspects: "No host is ever suspected.",
-            GoesOnWhenItIsStopped: "A host that has reported goes on in the old graph.",
             DeliversNothingThatIsMissing: "What others have is not delivered when a graph begins.",
             DeliversInAnOrderOfItsOwn: "What is missing is delivered in an order of its own at each host.",
             SubmitsNothingAgain: "Sources do not submit what was lost with the old graph.",
             SubmitsAtTheOldPlace: "Sources submit where messages entered the old graph.",
-            DropsWhatComesBeforeTheGraph: "What arrives before its graph has begun is thrown away.",
             ForgetsWhatItDeliveredAtRestart: "A host that restarts forgets what it delivered.",
             ForgetsItsMessagesAtRestart: "A source that restarts forgets its messages.",
             ForgetsWhatOthersLack: "A source forgets its messages before others have them.",
@@ -177,7 +156,6 @@ MUTANTS = (
     *(
         Mutant(surviving(mistake), wrong, parameters=ROLLBACK)
         for mistake, wrong in {
-            TakesNothingBack: "A host that recovers delivers what it missed and takes nothing back.",
             TakesEverythingBack: "A host takes back all it delivered, also what it will not deliver again.",
             StartsOverAlways: "A host that recovers gives up what it missed.",
             KeepsNothingForTheFailed: "Nothing is kept for hosts that have failed.",

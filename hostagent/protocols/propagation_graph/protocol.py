@@ -331,6 +331,9 @@ class PropagationGraph(Core):
     def _take_back(self, item: Returned) -> None:
         """A message has come back. When all that were sent to the former primary destination have, send them to the new one."""
         flow = _flow(item)
+        if flow not in self._routes:
+            # Sent before this host lost its storage.
+            return
         route = self._routes[flow]
         if route.returned is None:
             # The first message that comes back decides where to turn; later ones may be for other hosts, and then come back again.
