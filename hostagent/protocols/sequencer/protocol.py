@@ -77,7 +77,7 @@ class Sequencer(Core):
 
     name = "sequencer"
     number = 9
-    summary = "one site numbers all messages and sends them on: one order for all groups, n packets"
+    summary = "one site numbers all messages and sends them on: one order for all groups, n packets; with failover=elect it has successors"
     assumes = (
         "hosts come back with their storage; with failover=elect a majority does, and nobody misses more than the history holds"
     )
