@@ -81,7 +81,11 @@ def _asked(text: str, topology: str | None) -> tuple[Sequence[Group], Sequence[s
         sites = network.hosts[:count] if network else tuple(f"h{place}" for place in range(1, count + 1))
         if len(sites) < count:
             raise GroupError(f"{text}: the network has only {len(sites)} hosts")
+        if not count or not number:
+            raise GroupError(f"{text}: there must be at least one site and one group")
         return random_groups(sites, number, size, seed), sites, network
+    if text.startswith("random:") and network is None:
+        raise GroupError(f"{text}: say among how many sites, as in random:sites=20,groups=8,size=4, or name a network with --on")
     groups: Sequence[Group]
     if text in catalogue.names():
         scenario = catalogue.find(text).build({})[0].scenario

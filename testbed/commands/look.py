@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
+from hostagent.contract.advice import ADVICE
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from hostagent.tools.dissector import dissector as lua
@@ -43,7 +44,7 @@ def list_all(arguments: Namespace) -> int:
 
 
 def _described(core: type[Core]) -> str:
-    parameters = ", ".join(core.Parameters.__struct_fields__)
+    parameters = ", ".join(name for name in core.Parameters.__struct_fields__ if name != ADVICE)
     return f"{core.summary}; assumes {core.assumes}" + (f"\nparameters: {parameters}" if parameters else "")
 
 
