@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.figures.forest import HopTimes, Way, hop_times, last_delivery_ms, way_of, ways
+from analysis.figures.forest import HopTimes, Way, hop_times, way_of, ways
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.figures.statistics import estimate
@@ -28,7 +28,6 @@ __all__ = [
     "evaluate",
     "hop_times",
     "kept",
-    "last_delivery_ms",
     "least_cost",
     "over_repeats",
     "status_word",

@@ -90,16 +90,3 @@ def _longest_ns(events: list[tuple[int, bool]]) -> int:
 def _first(seen: pa.Table, keys: list[str], name: str) -> pa.Table:
     """The first sighting of each packet."""
     return seen.group_by(keys).aggregate([("at_ns", "min")]).rename_columns([*keys, name])
-
-
-def last_delivery_ms(run: MeasuredRun) -> dict[MessageId, float]:
-    """D: from the broadcast of each message to its delivery at the last of its destinations, if all have delivered it."""
-    began = {broadcast.message: broadcast.at_ns for broadcast in run.history.broadcasts}
-    at_ns: dict[MessageId, list[int]] = {}
-    for delivery in run.history.deliveries:
-        at_ns.setdefault(delivery.message, []).append(delivery.at_ns)
-    return {
-        message: (max(at_ns[message]) - began[message]) / 1e6
-        for message, hosts in run.history.destinations.items()
-        if len(at_ns.get(message, ())) >= len(hosts)
-    }

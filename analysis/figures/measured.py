@@ -85,14 +85,14 @@ class MeasuredRun:
             for _, event in log.events
         ]
 
-    def last_ms(self, event: str) -> list[float]:
-        """How long each message took until the last of its destinations had logged this event; of those that all of them have."""
+    def last_ms(self, event: str = "deliver") -> dict[MessageId, float]:
+        """How long each message took until the last of its destinations logged this event; of those that all of them logged it for."""
         times: dict[MessageId, list[int]] = {}
         for line in self.logged(event):
             times.setdefault(line.message, []).append(line.at_ns)
         sent, destinations = self.history.broadcast_at, self.history.destinations
         complete = [message for message in sent if len(times.get(message, ())) >= len(destinations[message])]
-        return [(max(times[message]) - sent[message]) / 1e6 for message in complete]
+        return {message: (max(times[message]) - sent[message]) / 1e6 for message in complete}
 
     def table(self, name: str) -> pa.Table:
         """A table of the run: `packets`, `link_costs`, `message_costs` or `deliveries`."""

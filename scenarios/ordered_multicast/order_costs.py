@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, NamedTuple, Unpack
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs, kept, last_delivery_ms
+from analysis.figures.claims import Claim, MeasuredRun, Runs, kept
 from hostagent.contract.promises import Order, Scope, Strength
 from runfiles.format import Medium
 from scenarios import Scenario, Variant, Workload
@@ -172,7 +172,7 @@ def _expensive(run: MeasuredRun, formula: str, theory: Amount) -> Claim:
 def _delay(run: MeasuredRun, formula: str, theory: Amount) -> Claim:
     """Whether the last host has each message after so many delays of an expensive link, and hardly later."""
     latency_ms = max(link.delay_ms for link in run.network.links)
-    took, places = last_delivery_ms(run), _places(run)
+    took, places = run.last_ms(), _places(run)
     first = _first_delivery_ms(run)
     off = [message for message, ms in took.items() if not 0 <= ms / latency_ms - theory(places[message]) <= SLACK]
     text = f"{run.label}: the last host delivers after {formula}"

@@ -16,7 +16,7 @@ not in it sends one packet more, n + 1. Delays show better with
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, Unpack
 
-from analysis.figures.claims import Claim, HopTimes, MeasuredRun, Runs, Way, hop_times, kept, last_delivery_ms, ways
+from analysis.figures.claims import Claim, HopTimes, MeasuredRun, Runs, Way, hop_times, kept, ways
 from hostagent.contract.promises import Guarantee, Order, Scope, Strength
 from scenarios import Group, Scenario, Variant, Workload
 from topologies import clusters
@@ -128,7 +128,7 @@ def _counted(run: MeasuredRun, row: Row, messages: Mapping[tuple[str, int], Mess
 
 def _in_time(run: MeasuredRun, row: Row, messages: Mapping[tuple[str, int], Message]) -> Claim:
     """Whether the last destination of each message had it within the time of the table."""
-    hop, took = hop_times(run), last_delivery_ms(run)
+    hop, took = hop_times(run), run.last_ms()
     allowed = {message: row.delay_ms(messages[message], hop) for message in took}
     text = f"{run.label}: D is at most {row.delay_text}"
     if len(took) < len(messages):
@@ -146,7 +146,7 @@ def compared(runs: Runs) -> Iterator[Claim]:
     told = ", ".join(f"{label} {packets:.2f}" for label, packets in each.items())
     fewer = each[graph.label] < each[phases.label] / 2 and each[graph.label] < 1.2 * each[centre.label]
     yield Claim("4.1.1", "N: less than half of two-phase, and at most a fifth above centralised", fewer, told)
-    delays = {run.label: last_delivery_ms(run) for run in (graph, centre, phases)}
+    delays = {run.label: run.last_ms() for run in (graph, centre, phases)}
     means = {label: sum(took.values()) / max(len(took), 1) for label, took in delays.items()}
     told = ", ".join(f"{label} {mean:.2f} ms" for label, mean in means.items())
     yield Claim("4.1.1", "D: shorter than two-phase, as d is at most 2", means[graph.label] < means[phases.label], told)

@@ -49,10 +49,10 @@ def claims(runs: Runs) -> Iterator[Claim]:
     for medium in MEDIA:
         sizes = _of(runs, medium)
         told = "; ".join(f"{run.summary.hosts} entities: {_told(run)}" for run in sizes)
-        first, last = (median(run.last_ms(PHASES["acknowledged"])) for run in (sizes[0], sizes[-1]))
+        first, last = (median(run.last_ms(PHASES["acknowledged"]).values()) for run in (sizes[0], sizes[-1]))
         yield Claim("Figure 1", f"{medium}: the delay grows with the number of entities", last > first, told)
     for run in runs:
-        medians = [median(run.last_ms(PHASES[phase])) for phase in PHASES]
+        medians = [median(run.last_ms(PHASES[phase]).values()) for phase in PHASES]
         yield Claim(
             "section 3",
             f"{run.label}: accepted, pre-acknowledged, acknowledged, in this order",
@@ -66,7 +66,9 @@ def claims(runs: Runs) -> Iterator[Claim]:
 def sweep(runs: Runs) -> Sweep:
     """The delay against the number of entities: a line for each phase and medium."""
     lines = {
-        f"{phase}, {medium}": [(float(run.summary.hosts), median(run.last_ms(PHASES[phase])), "") for run in _of(runs, medium)]
+        f"{phase}, {medium}": [
+            (float(run.summary.hosts), median(run.last_ms(PHASES[phase]).values()), "") for run in _of(runs, medium)
+        ]
         for medium in MEDIA
         for phase in PHASES
     }
@@ -78,4 +80,4 @@ def _of(runs: Runs, medium: str) -> list[MeasuredRun]:
 
 
 def _told(run: MeasuredRun) -> str:
-    return ", ".join(f"{median(values):.1f}" for values in map(run.last_ms, PHASES.values())) + " ms"
+    return ", ".join(f"{median(values):.1f}" for values in (run.last_ms(event).values() for event in PHASES.values())) + " ms"

@@ -74,7 +74,9 @@ def sweep(runs: Runs) -> Sweep:
     """The delay against the probability of loss, a line for each phase."""
     lines = {
         phase: [
-            (_percent(run), sum(values) / len(values), "") for run in _by_loss(runs) if (values := run.last_ms(PHASES[phase]))
+            (_percent(run), sum(values) / len(values), "")
+            for run in _by_loss(runs)
+            if (values := run.last_ms(PHASES[phase]).values())
         ]
         for phase in PHASES
     }
@@ -95,5 +97,5 @@ def _percent(run: MeasuredRun) -> float:
 
 
 def _mean_ms(run: MeasuredRun) -> float:
-    values = run.last_ms(PHASES["acknowledged"])
+    values = run.last_ms(PHASES["acknowledged"]).values()
     return sum(values) / len(values) if values else float("nan")

@@ -46,7 +46,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
         packets == sorted(packets),
         ", ".join(f"{size} of {ENTITIES}: {cost:.2f}" for size, cost in zip(SIZES, packets, strict=True)),
     )
-    delays = [median(run.last_ms("deliver")) for run in spo]
+    delays = [median(run.last_ms().values()) for run in spo]
     yield Claim(
         "-",
         "SPO: to few destinations the delay is shorter than to all",

@@ -269,7 +269,7 @@ def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
         ("h1", ("h1", number)) for number in (1, 2, 3)
     ]
     assert {line.event for line in measured.logged("start", "stop")} == {"start", "stop"}
-    assert [0.0 < delay < 50.0 for delay in measured.last_ms("deliver")] == [True] * 3
+    assert [0.0 < delay < 50.0 for delay in measured.last_ms().values()] == [True] * 3
     assert measured.faults() == measured.cycles() == []
     assert load(measured.directory).network == measured.network
 

@@ -23,6 +23,7 @@ SMALLER = {
     "faster_parent": {},
     "figure_4_1": {},
     "graph_costs": {"graphs": "heuristic-2,shortest-path-tree", "messages": "80"},
+    "full_speed": {"messages": "300"},
     "grid_cost": {"messages": "250"},
     "groups": {"messages": "40"},
     "groups_change": {},
