@@ -32,6 +32,7 @@ SMALLER = {
     "order_costs": {"hosts": "6", "messages": "12", "delay": "20ms"},
     "price_of_guarantees": {"messages": "40"},
     "propagation_graph": {},
+    "ring_splits": {"delay": "20ms"},
     "sender_dies_halfway": {},
     "sequencer_dies": {},
     "silent_host": {},
