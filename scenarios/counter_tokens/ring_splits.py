@@ -17,7 +17,8 @@ from scenarios.faults import Heal, Partition
 from topologies import clusters
 from topologies.properties import Expensive
 
-SIDES = ("h1", "h2"), ("h3", "h4", "h5", "h6")
+LEFT: tuple[str, ...] = ("h1", "h2")
+RIGHT: tuple[str, ...] = ("h3", "h4", "h5", "h6")
 SOURCES = "h1", "h4"
 # Sixteen time-outs of the token and ten proposals of at most 200 ms each: more than that, and a side has stalled.
 MOST_SPLIT_S = 6.0
@@ -42,9 +43,10 @@ def claims(runs: Runs) -> Iterator[Claim]:
     """For each level of delivery: the views, the times, who has which messages, and what is promised."""
     for run in runs:
         split_s, merge_s = run.faults("link-down")[-1][0], run.faults("heal")[0][0]
-        yield from (_side(run, side, split_s, merge_s) for side in SIDES)
+        yield from (_side(run, side, split_s, merge_s) for side in (LEFT, RIGHT))
         yield _merged(run, merge_s)
-        yield from (_goes_on(run, *sides, split_s, merge_s) for sides in (SIDES, SIDES[::-1]))
+        yield _goes_on(run, LEFT, RIGHT, split_s, merge_s)
+        yield _goes_on(run, RIGHT, LEFT, split_s, merge_s)
         safe = (Guarantee.SAFE,) if run.label == "safe" else ()
         yield from (kept("-", run, promised, expected=True) for promised in (*PROMISED, *safe))
 

@@ -60,8 +60,9 @@ class Row:
     """Those of them that are expensive."""
     to_group: tuple[str, Amount]
     """The packets on a network that multicasts."""
-    latencies: tuple[str, Amount]
-    """How often in a row a packet crosses an expensive link before the last host delivers, on a network that does not multicast."""
+    latencies: tuple[str, Amount] | None
+    """How often in a row a packet crosses an expensive link before the last host delivers, on a network that does not multicast. None where
+    that depends on the place of a token."""
     order: Order = ONE_ORDER
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,6 +103,12 @@ ROWS: Final = {
         to_group=("d + 1 = 2, or one less from the root", lambda at: 2 - at.is_central),
         latencies=("(d + 1) L = 2L, or L from the cluster of the root", lambda at: 2 - at.is_near),
     ),
+    "totem": Row(
+        packets=("n - 1, beside those with the token", lambda at: at.n - 1),
+        expensive=("n - s, beside those with the token", lambda at: at.n - at.s),
+        to_group=("1, beside those with the token", lambda _: 1),
+        latencies=None,
+    ),
 }
 """The protocols. A further one needs its row here, and nothing else."""
 
@@ -131,7 +138,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
         yield _packets(run, *(row.packets if run.summary.medium == "unicast" else row.to_group))
         if run.summary.medium == "unicast":
             yield _expensive(run, *row.expensive)
-            if any(link.delay_ms for link in run.network.links):
+            if row.latencies and any(link.delay_ms for link in run.network.links):
                 yield _delay(run, *row.latencies)
 
 

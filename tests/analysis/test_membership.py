@@ -66,6 +66,14 @@ def test_who_comes_new_did_not_see_the_view_before():
     assert (finding.verdict, finding.cases) == (Verdict.HOLDS, 3)
 
 
+def test_views_agree_on_what_is_for_both_hosts():
+    """A message that was broadcast in an earlier view is for the members of that view."""
+    events = sent("h1", 1, to=("h1", "h2")), *(view(host, 2, 1) for host in ALL), mark("h1", 3), mark("h2", 3)
+    later = [view(host, 5, 2) for host in ALL]
+    assert judged(G.VIEW_AGREEMENT, *events, *later).verdict is Verdict.HOLDS
+    assert "but only h1 delivered message 1 of h1" in judged(G.VIEW_AGREEMENT, *events[:-1], *later).reason
+
+
 def test_views_agree_on_what_was_not_taken_back():
     events = sent("h1", 1), mark("h1", 1), mark("h2", 2), mark("h2", 3, "take-back"), view("h1", 5, 1), view("h2", 5, 1)
     assert judged(G.VIEW_AGREEMENT, *events).reason == (
@@ -178,3 +186,17 @@ def test_another_generation_is_another_token_and_a_crash_takes_a_token_along():
 def test_a_line_about_a_token_without_a_generation_is_the_protocols_own():
     history = make(("h1",), numbered(("h1", 0, "token", "h1", 1, {"group": 1})), SECOND, ())
     assert history.tokens == ()
+
+
+def test_only_what_is_broadcast_in_the_last_view_is_due_to_others():
+    """h2 lacks a message of the view before the last, and then one of the last."""
+    views = [view(host, 5, 1, ALL, group=0) for host in ALL]
+    before = sent("h1", 1, to=("h1", "h2"), group=0), mark("h1", 1), *views
+    after = sent("h1", 6, 2, group=0), mark("h1", 6, sequence=2), mark("h3", 6, sequence=2)
+    assert judged(G.VIEW_PROGRESS, *before, hosts=3).verdict is Verdict.HOLDS
+    assert judged(G.VIEW_PROGRESS, *before, *after, hosts=3).reason == (
+        "h2 never delivered message 2 of h1, which h1 broadcast at 0.005 s in its last view, until the end at 19.999 s, "
+        "long after the last fault"
+    )
+    assert judged(G.VIEW_PROGRESS, *before, *after, hosts=3, quorum=4).verdict is Verdict.NOT_TESTED
+    assert judged(G.VIEW_PROGRESS, *before, *after, hosts=3, patience_ms=30_000.0).verdict is Verdict.UNKNOWN

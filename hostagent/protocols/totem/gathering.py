@@ -199,7 +199,7 @@ class Gathering(Part):
     def _on_commit(self, commit: Commit) -> None:
         """Take a commit token that this host has not had yet."""
         number, before = commit.ring // len(self.env.hosts), self._commit
-        if before is not None and commit.ring == before.ring:
+        if before is not None and (commit.ring, commit.members) == (before.ring, before.members):
             if commit.hop > before.hop:
                 self._accept(commit)
         elif self.is_gathering and self.number < number < MOST_RINGS and commit.members == self._candidates():
@@ -209,14 +209,16 @@ class Gathering(Part):
         """Add a report on the first round, and learn all reports on the second; then pass the token on."""
         members = hosts_in(commit.members, self.env.hosts)
         size, hop = len(members), commit.hop
-        if self.env.host != members[hop % size] or len(commit.reports) != min(hop, size) or hop > 2 * size:
-            # No member has sent this.
+        place, own = members.index(self.env.host), self._report(MOST_REPORTED // size)
+        is_right = hop % size == place and len(commit.reports) == min(hop, size) and hop <= 2 * size
+        if not is_right or (hop >= size and commit.reports[place][0] != own[0]):
+            # No member has sent this, or it has a report of this host from before it lost its storage.
             return
         self.note(commit.ring // len(self.env.hosts))
         self.is_gathering, self._tries = False, 0
         self.env.cancel_timer("join")
         if hop < size:
-            commit = replace(commit, reports=(*commit.reports, self._report(MOST_REPORTED // size)))
+            commit = replace(commit, reports=(*commit.reports, own))
         self._commit = replace(commit, origin=self.env.host, hop=hop + 1)
         if hop == 2 * size:
             self.confirmed()

@@ -277,9 +277,11 @@ class Totem(Core):
             self.env.set_timer("probe", self.parameters.probe_ms / 1000)
 
     def _install_view(self, members: tuple[str, ...], view: int) -> None:
-        """From now on every group has those of its members that are in the ring."""
+        """From now on every group has those of its members that are in the ring. A group that has none there stays as it was."""
         for group in self.env.groups:
-            self.env.install(group, [host for host in self._members_of(group) if host in members], view)
+            here = [host for host in self._members_of(group) if host in members]
+            if here:
+                self.env.install(group, here, view)
 
     def _members_of(self, group: int) -> tuple[str, ...]:
         """The members of a group, whether they are in the ring or not. One that is made during the run is known from its first use on."""

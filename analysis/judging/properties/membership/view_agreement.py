@@ -2,6 +2,7 @@
 
 Virtual synchrony (Birman and Joseph); the comparison by two views in a row is that of Galera's check of traces. It is about hosts that are
 members of both views. A host that crashes in between and restarts with its storage is one host; a host that lost its storage is not asked.
+A message that was broadcast in an earlier view is for the members of that view: only what is for both hosts is compared.
 """
 
 from bisect import bisect_right
@@ -38,8 +39,8 @@ def check(history: History, _promise: Promise, connectivity: Connectivity) -> Fi
             continue
         cases += len(spans)
         for other in spans[1:]:
-            if spans[0].delivered.keys() != other.delivered.keys():
-                return _tell(history, spans[0], other, cases)
+            if different := _different(history, spans[0], other):
+                return _tell(history, spans[0], other, different, cases)
     return kept(history, cases, "no two hosts went from one view of a group to the same next view with a delivery in between")
 
 
@@ -68,8 +69,16 @@ def _spans(history: History, connectivity: Connectivity) -> Iterator[Span]:
         yield from (span for span in of_host if span.next.host in span.first.members and span.next.host in span.next.members)
 
 
-def _tell(history: History, one: Span, other: Span, cases: int) -> Finding:
+def _different(history: History, one: Span, other: Span) -> set[MessageId]:
+    """What only one of two hosts delivered, of the messages that are for both."""
+    if one.delivered.keys() == other.delivered.keys():
+        return set()
+    limited, both = history.limited, {one.next.host, other.next.host}
     different = one.delivered.keys() ^ other.delivered.keys()
+    return {message for message in different if message not in limited or both <= set(limited[message])}
+
+
+def _tell(history: History, one: Span, other: Span, different: set[MessageId], cases: int) -> Finding:
     delivery = min((span.delivered[message] for span in (one, other) for message in different & span.delivered.keys()), key=_when)
     has, lacks = (one, other) if delivery.host == one.next.host else (other, one)
     time = Clock(history)
