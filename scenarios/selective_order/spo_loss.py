@@ -29,7 +29,7 @@ PROMISED = (
 
 def scenario() -> list[Variant]:
     """The same stream with each probability."""
-    stream = Workload(messages=300, interval=10.0, settle=35_000.0)
+    stream = Workload(messages=300, interval=10.0, settle=4000.0)
     return [
         Variant(
             f"loss-{100 * loss:g}",

@@ -21,7 +21,7 @@ def scenario(loss: Share = 0.04) -> list[Variant]:
     """The same stream with the wait and without it."""
     network = lan(6, bandwidth_mbit=10.0, loss=1 - sqrt(1 - loss))
     groups = tuple(Group(name, tuple(f"h{number}" for number in members)) for name, members in GROUPS.items())
-    stream = Workload(messages=600, interval=8.0, arrivals="poisson", settle=35_000.0)
+    stream = Workload(messages=600, interval=8.0, arrivals="poisson", settle=4000.0)
     same = Scenario(network=network, sources=network.hosts, groups=groups, workload=stream)
     return [Variant(lc2, same, "spo", {"lc2": lc2}, medium="multicast") for lc2 in ("wait", "at-once")]
 
