@@ -430,3 +430,21 @@ def test_a_message_that_is_settled_is_part_of_the_order_though_nobody_can_show_i
     go_on(world, 8.0)
     assert standing(world, "h4") == standing(world, "h5") == [("h4", 1)]
     assert not hasattr(world, "taken_back")
+
+
+def test_a_flow_enters_a_graph_at_one_place_though_its_group_has_changed_and_its_source_restarts():
+    """h2 sent to the group before h1 left it. In the new graph both this message and later ones enter above all former members."""
+    world = make(groups={1: ("h1", "h4", "h5"), 2: ("h4", "h5"), 3: ("h4", "h3")})
+    crash(world, "h4")
+    world.broadcast("h2", to=1)
+    world["h1"].life.leave(1)
+    settle(world)
+    go_on(world)
+    where = dict(survivor(world, "h2")._entrances)
+    assert list(where) == [("h2", 1, b"")]
+    world.restart("h2")
+    assert survivor(world, "h2")._entrances == where
+    world.broadcast("h2", to=1)
+    go_on(world, 1.0)
+    assert standing(world, "h5") == [("h2", 1), ("h2", 2)]
+    assert standing(world, "h1") == [("h2", 1)]

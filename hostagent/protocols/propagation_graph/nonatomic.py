@@ -123,6 +123,9 @@ class NonAtomic(Part):
         self._wishes = dict(numbered(stored, "wish"))
         self._arrivals = count(max(self._waiting, default=0) + 1)
         self._enter()
+        graph, entrances = stored.get("entrances", (0, ()))
+        if graph == self.opened:
+            self._entrances = {(origin, group, listed): host for (origin, group, listed), host in entrances}
         self._settling.begin()
 
     # What the application wants
@@ -303,6 +306,9 @@ class NonAtomic(Part):
             unsent.setdefault(entry.flow, set(self.env.groups.get(entry.group, ()))).update(self._hosts(entry))
         for flow, hosts in unsent.items():
             self._entrances[flow] = self._entrance(hosts)
+        if lost:
+            # After a restart, later messages must not overtake these by another way.
+            self.env.store("entrances", (self.opened, list(self._entrances.items())))
         for entry in lost:
             self._submit(entry)
 
