@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
-from hostagent.protocols.timestamp.messages import Have
+from hostagent.protocols.timestamp.messages import Have, HaveOrNone
 from hostagent.protocols.two_phase.messages import Seen
 
 RUN = 0xDEADBEEF
@@ -38,6 +38,7 @@ _RULED = {
     HostSetOrNone: st.just(b"") | _HOST_SETS,
     Seen: _NUMBER_OF_EACH,
     Have: _NUMBER_OF_EACH,
+    HaveOrNone: st.just(()) | _NUMBER_OF_EACH,
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
     ),

@@ -172,3 +172,73 @@ def test_whatever_happens_no_two_hosts_disagree_and_in_the_end_everybody_has_its
 def test_more_hosts_than_a_time_stamp_has_room_for_are_refused_with_a_sentence():
     with pytest.raises(ValueError, match="timestamp is for at most 200 hosts"):
         Timestamp.check(Timestamp.Parameters(), tuple(f"h{n}" for n in range(201)))
+
+
+def without(world, *dead):
+    """Hand over everything, but nothing to or from hosts that are down, whose timers do not expire either."""
+    for host in dead:
+        world[host].timers.clear()
+    while world.in_flight:
+        world.in_flight = [packet for packet in world.in_flight if not {*dead} & {packet.to, packet.sender}]
+        if world.in_flight:
+            world.hand_over()
+
+
+def run_without(world, condition, *dead):
+    for _ in range(2000):
+        without(world, *dead)
+        if condition():
+            return
+        world.expire()
+    raise AssertionError("it never came true")
+
+
+def test_with_a_detector_a_majority_goes_on_without_a_dead_host_which_has_everything_when_it_is_back():
+    world = World(Timestamp, 5, detector="suspect")
+    without(world)
+    world.broadcast("h1")
+    run_without(world, lambda: all(world.delivered(host) for host in world.hosts[:4]), "h5")
+    assert all(world[host].core.members == ("h1", "h2", "h3", "h4") for host in world.hosts[:4])
+    assert not world.delivered("h5")
+    world.restart("h5")
+    run_without(world, lambda: world.delivered("h5") and world["h5"].core.members == world.hosts)
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)]] * 5
+
+
+def test_with_a_detector_a_host_that_is_cut_off_delivers_nothing_and_its_messages_come_later():
+    """h5 is alive and wrongly suspected: it needs the clocks of all members of its view, and a majority for another view."""
+    world = World(Timestamp, 5, detector="suspect")
+    world.broadcast("h5")
+    world.lose()
+    world.broadcast("h1")
+    for _ in range(400):
+        while world.in_flight:
+            world.in_flight = [packet for packet in world.in_flight if "h5" not in {packet.to, packet.sender}]
+            if world.in_flight:
+                world.hand_over()
+        world.expire()
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)]] * 4 + [[]]
+    run_without(world, lambda: all(len(world.delivered(host)) == 2 for host in world.hosts))
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1), ("h5", 1)]] * 5
+
+
+def test_with_a_detector_fewer_than_a_majority_make_no_view():
+    world = World(Timestamp, 4, detector="suspect")
+    world.broadcast("h1")
+    for _ in range(300):
+        without(world, "h3", "h4")
+        world.expire()
+    assert [world[host].core.view for host in world.hosts] == [0, 0, 0, 0]
+    assert not any(world.delivered(host) for host in world.hosts)
+
+
+def test_what_is_promised_with_and_without_a_detector():
+    none, suspect = (Timestamp.Parameters(detector=detector) for detector in ("none", "suspect"))
+    assert [Timestamp.promise(one, 7).quorum for one in (none, suspect)] == [7, 4]
+    assert [Timestamp.most_lost(one, 7) for one in (none, suspect)] == [7, 3]
+    assert Timestamp.promise(none, 7).orders == Timestamp.promise(suspect, 7).orders
+
+
+def test_a_detector_with_time_outs_that_make_no_sense_is_refused_with_a_sentence():
+    with pytest.raises(ValueError, match="must be above period_ms"):
+        Timestamp.check(Timestamp.Parameters(detector="suspect", timeout_ms=100.0), ("h1", "h2"))

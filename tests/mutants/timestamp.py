@@ -4,8 +4,11 @@
 import msgspec
 
 from hostagent.contract.messages import EVERYBODY
+from hostagent.protocols.timestamp.asking import Asking
 from hostagent.protocols.timestamp.protocol import Timestamp
+from hostagent.protocols.timestamp.views import Views
 from tests.mutants.mutant import Mutant
+from tests.mutants.parts import with_part
 
 
 class DeliversWithoutWaiting(Timestamp):
@@ -55,14 +58,17 @@ class ForgetsItsClockAtRestart(Timestamp):
 
 
 class ForgetsItsQueueAtRestart(Timestamp):
+    """What others sent and is not delivered is taken to be delivered."""
+
     def on_start(self, stored):
-        own = f"item/{self.env.host}/"
-        super().on_start({key: value for key, value in stored.items() if not key.startswith("item/") or key.startswith(own)})
+        super().on_start(stored)
+        self.queue = [entry for entry in self.queue if entry[0][1] == self.env.host]
 
 
 class ForgetsItsMessagesAtRestart(Timestamp):
     def on_start(self, stored):
-        super().on_start({key: value for key, value in stored.items() if not key.startswith("sent/")})
+        own = f"item/{self.env.host}/"
+        super().on_start({key: value for key, value in stored.items() if not key.startswith(own)})
 
 
 class ForgetsWhatItDelivered(Timestamp):
@@ -77,25 +83,25 @@ class TakesMessagesAsTheyCome(Timestamp):
         super()._take(message)
 
 
-class NeverAsks(Timestamp):
-    def _ask_later(self):
+class NeverAsks(Asking):
+    def later(self):
         pass
 
 
-class AnswersNoRequests(Timestamp):
-    def _send_again(self, to, request):
+class AnswersNoRequests(Asking):
+    def send_again(self, to, request):
         pass
 
 
 class NeverForgets(Timestamp):
-    def _forget(self, peer, number):
-        pass
+    def _everybody_has(self, source):
+        return 0
 
 
 class TakesOneForAll(Timestamp):
-    def _forget(self, peer, number):
+    def _note(self, host, stamp):
         for other in self.env.peers:
-            super()._forget(other, number)
+            super()._note(other, stamp)
 
 
 class SpeaksForEver(Timestamp):
@@ -118,6 +124,13 @@ class DeliversToEverybody(Timestamp):
             self.items[message.origin, message.number] = msgspec.structs.replace(message, group=EVERYBODY)
 
 
+class NeverChangesTheView(Views):
+    def on_timer(self, name):
+        self._wrong = 0
+        self.env.set_timer("review", self._period_s)
+
+
+SUSPECT = {"detector": "suspect"}
 MUTANTS = (
     Mutant(DeliversWithoutWaiting, "A message is delivered as soon as it arrives."),
     Mutant(WaitsForTheSourceOnly, "Hosts that have sent no message are not waited for."),
@@ -129,10 +142,11 @@ MUTANTS = (
     Mutant(ForgetsItsMessagesAtRestart, "A source that restarts forgets its messages."),
     Mutant(ForgetsWhatItDelivered, "A host that restarts forgets what it delivered."),
     Mutant(TakesMessagesAsTheyCome, "Messages of a source are taken as they come, whatever their numbers."),
-    Mutant(NeverAsks, "A host that waits in vain does not ask."),
-    Mutant(AnswersNoRequests, "A source does not send anything again."),
-    Mutant(NeverForgets, "A source keeps messages that everybody has, and its window fills."),
+    Mutant(with_part(Timestamp, "asking", NeverAsks), "A host that waits in vain does not ask."),
+    Mutant(with_part(Timestamp, "asking", AnswersNoRequests), "A source does not send anything again."),
+    Mutant(NeverForgets, "A source keeps messages that everybody has, and its window fills.", parameters={"window": 2}),
     Mutant(TakesOneForAll, "When one host has a message, all are taken to have it."),
     Mutant(SpeaksForEver, "Hosts say their clocks all the time."),
     Mutant(DeliversToEverybody, "A message to a group is delivered by everybody."),
+    Mutant(with_part(Timestamp, "views", NeverChangesTheView), "Hosts that seem dead are waited for.", parameters=SUSPECT),
 )

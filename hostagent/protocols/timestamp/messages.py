@@ -7,6 +7,7 @@ import msgspec
 from hostagent.contract.messages import (
     LISTED,
     Destination,
+    HostSet,
     HostSetOrNone,
     Message,
     Payload,
@@ -27,6 +28,12 @@ Have = Annotated[
     Rule(lambda value, hosts: len(value) == len(hosts), "malformed"),
 ]
 """For each host of the run, the number of its messages that the sender has, without gaps."""
+HaveOrNone = Annotated[
+    tuple[SequenceNumber, ...],
+    msgspec.Meta(max_length=MOST_HOSTS),
+    Rule(lambda value, hosts: len(value) in {0, len(hosts)}, "malformed"),
+]
+"""The same, or nothing."""
 ItemId = tuple[str, int]
 """A source, and the number of the message in its stream."""
 
@@ -41,6 +48,8 @@ class Item(Message, frozen=True):
     """As in `Destination`."""
     listed: HostSetOrNone = b""
     """The hosts that the message is for, if it is for no group."""
+    view: SequenceNumber = 0
+    """The view of whoever sends it."""
 
     @property
     def stamp(self) -> tuple[int, str]:
@@ -56,12 +65,29 @@ class Stamp(Message, frozen=True):
     have: Have
     asks: bool = False
     """Whether the receiver is to answer with its own clock."""
+    view: SequenceNumber = 0
+    passed: HaveOrNone = ()
+    """With a detector: for each host, how many of its messages the sender has delivered or passed over."""
 
 
 class Missing(Message, frozen=True):
     """The sender lacks these messages of the origin."""
 
     missing: Ranges
+    view: SequenceNumber = 0
+
+
+class Install(Message, frozen=True):
+    """A new view, of the host that was elected to make it: who is waited for, and what was sent in earlier views."""
+
+    view: SequenceNumber
+    base: SequenceNumber
+    """The last view that anybody of the majority had installed."""
+    members: HostSet
+    cut: Have
+    """For each host, how many of its messages count; those after them are void."""
+    clock: Clock
+    """New messages have later time stamps."""
 
 
 def item(to: Destination, message: tuple[str, int], payload: bytes, hosts: tuple[str, ...]) -> Item:

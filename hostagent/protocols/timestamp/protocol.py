@@ -15,9 +15,16 @@ Silent hosts. With `silent=answer`, a host answers each message with its clock, 
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash and restart with their storage.
 
-Guarantees. No creation, no duplication, no gaps, multiple-group order and causal order, strictly: time stamps are never changed, they are
-later than those of all causes, and a host that delivers knows all earlier ones. A host that is down or cut off stops everybody, dead or
-not, so nothing is promised before all hosts are connected (`quorum`). Then everything is delivered.
+Guarantees. No creation, no duplication, no gaps, multiple-group order and causal order, strictly: time stamps of what was delivered are
+never changed, they are later than those of all causes, and a host that delivers knows all earlier ones. With `detector=none`, a host that
+is down or cut off stops everybody, dead or not, so nothing is promised before all hosts are connected (`quorum`). Then everything is
+delivered.
+
+With `detector=suspect`, a majority of all hosts goes on without those that seem dead, and takes them in again when they are back:
+`views.py` says how. The same guarantees hold, as strictly, whomever the detector suspects wrongly: a host that is taken out cannot go on
+by itself, loses nothing, and stamps anew what had not reached the others. Progress needs a majority that is connected. The price: a
+message is delivered only when all members of the view have it, which each must say, so the others answer every message also when they are
+busy; heartbeats; and everybody keeps every message until all hosts have delivered it, also those that are dead.
 
 Messages. With `answer`: n - 1 packets with the message, and n - 1 answers of each of the n - 1 other hosts: n (n - 1), all data; n on a
 network that multicasts; 2 L. With `null` and all hosts busy: n - 1, or 1; L and the longest silence. n is the number of all hosts,
@@ -32,42 +39,22 @@ stored first, so that a host that restarts never sends anything earlier.
 
 from collections.abc import Mapping
 from heapq import heappop, heappush
-from itertools import islice
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from hostagent.contract.core import Core, Milliseconds, Parameters
+from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose
+from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose, hosts_in
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
-from hostagent.parts.in_order import WINDOW, ranges
-from hostagent.parts.questions import JITTER, patience_ms
-from hostagent.parts.round_trips import RoundTrips
-from hostagent.protocols.timestamp.messages import MOST_HOSTS, Item, ItemId, Missing, Stamp, destinations, item
+from hostagent.parts.questions import patience_ms
+from hostagent.protocols.timestamp.asking import Asking
+from hostagent.protocols.timestamp.messages import MOST_HOSTS, Have, Install, Item, ItemId, Missing, Stamp, destinations, item
+from hostagent.protocols.timestamp.parameters import TimestampParameters
+from hostagent.protocols.timestamp.views import Views
 
 # A host that lacks earlier messages of a source keeps so many later ones.
 MOST_EARLY: Final = 256
-
-
-class TimestampParameters(Parameters, frozen=True, kw_only=True):
-    """When silent hosts speak, how often a host that waits asks, and how many messages are under way."""
-
-    silent: Literal["answer", "null"] = "answer"
-    """A host with nothing to say answers every message with its clock, or says its clock after a time of silence."""
-    silence_ms: Milliseconds = 100.0
-    """With `null`: after this time a host says its clock, if somebody may wait for it."""
-    first_retry_ms: Milliseconds = 500.0
-    """Wait for a host whose round trip is not known: more than a queue of 100 packets on a 10 Mbit/s link takes."""
-    longest_retry_ms: Milliseconds = 1000.0
-    """The wait doubles with each repetition up to this value, or to twice the silence."""
-    window: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
-    """Messages of one source that not all hosts have; later ones wait at the source, so that queues stay bounded."""
-
-    @property
-    def longest_ms(self) -> float:
-        """The longest wait before a question is repeated."""
-        return max(self.longest_retry_ms, 2 * self.silence_ms if self.silent == "null" else 0.0)
 
 
 class Timestamp(Core):
@@ -78,10 +65,10 @@ class Timestamp(Core):
     summary = (
         "messages are delivered in the order of logical clocks, when all hosts have said a later one: one order for all groups"
     )
-    assumes = "hosts that crash come back with their storage; everybody waits for them"
+    assumes = "hosts that crash come back with their storage, or with detector=suspect a majority does"
     beyond = frozenset({"restart-lost"})
     knows_groups = True
-    messages = (Item, Stamp, Missing)
+    messages = (Item, Stamp, Missing, *Views.messages)
     Parameters = TimestampParameters
     parameters: TimestampParameters
 
@@ -101,28 +88,25 @@ class Timestamp(Core):
         self.queue: list[tuple[tuple[int, str], int]] = []
         """Time stamp and number of the messages that are not delivered."""
         self.items: dict[ItemId, Item] = {}
-        """The messages in the queue."""
-        self.kept: dict[int, Item] = {}
-        """This host's own messages that not everybody has."""
-        self.have = dict.fromkeys(env.peers, 0)
-        """For each other host, how many of this host's messages it has."""
+        """The messages in the queue, and those that somebody else may still lack."""
+        self.passed = dict.fromkeys(env.hosts, 0)
+        """For each host, how many of its messages were delivered or passed over here."""
+        nothing = (0,) * len(env.hosts)
+        self.has: dict[str, Have] = dict.fromkeys(env.peers, nothing)
+        """What each other host has, as it has said in this view."""
+        self.done: dict[str, Have] = dict.fromkeys(env.peers, nothing)
+        """What each other host has delivered or passed over, as it has said."""
+        self.view, self.members = 0, env.hosts
+        self.cut: dict[str, int] = {}
+        """For each host, how many of its messages of earlier views there are."""
         self.waiting: dict[int, Item] = {}
         """This host's own messages that wait for the window, by their sequence numbers."""
-        self.trips = RoundTrips(parameters.longest_ms / 1000, (parameters.first_retry_ms + self._silence_ms) / 1000)
-        self.timed: dict[str, int] = {}
-        """For each host the number of this host's message whose answer shows how long a round trip takes."""
-        self.asked: dict[str, int] = {}
-        """For each host that was asked again: how often."""
-        self.requested: dict[str, int] = {}
-        """For each host the highest number of a message that it was asked for."""
-        self.asks = False
-        """Whether the timer to ask again is set."""
+        self.views = self.add("views", lambda own: Views(own, parameters, self)) if parameters.detector == "suspect" else None
+        self.asking = self.add("asking", lambda own: Asking(own, parameters, self))
+        self.known: dict[str, int] = {}
+        """For each host, how many messages of it there are, as a view said."""
         self.speaks = False
         """Whether the timer to end a silence is set."""
-
-    @property
-    def _silence_ms(self) -> float:
-        return self.parameters.silence_ms if self.parameters.silent == "null" else 0.0
 
     @classmethod
     def promise(cls, parameters: TimestampParameters, hosts: int) -> Promise:
@@ -132,19 +116,28 @@ class Timestamp(Core):
             *(Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS, Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
         )
         scopes = (Scope.SINGLE_SOURCE, Scope.CAUSAL, Scope.MULTIPLE_GROUP)
+        suspects = parameters.detector == "suspect"
         return Promise(
             guarantees=guarantees,
             orders=tuple(Order(scope, Strength.STRICT) for scope in scopes),
-            patience_ms=patience_ms(parameters.longest_ms, 3),
-            quorum=hosts,
-            retained=10 * hosts,
+            patience_ms=patience_ms(parameters.longest_ms, 3) + (5 * parameters.detection_ms if suspects else 0.0),
+            quorum=hosts // 2 + 1 if suspects else hosts,
+            background_per_second=parameters.heartbeats_per_second(hosts) if suspects else 0.0,
+            retained=20 * hosts + 2 * hosts * hosts,
         )
 
     @classmethod
-    def check(cls, parameters: TimestampParameters, hosts: tuple[str, ...]) -> None:  # noqa: ARG003 - they fit any hosts
-        """Refuse more hosts than a time stamp has room for."""
+    def check(cls, parameters: TimestampParameters, hosts: tuple[str, ...]) -> None:
+        """Refuse time-outs that make no sense, and more hosts than a time stamp has room for."""
         if len(hosts) > MOST_HOSTS:
             raise ValueError(f"timestamp is for at most {MOST_HOSTS} hosts, as each answer has a number for every host")
+        if parameters.detector == "suspect":
+            parameters.check_detector()
+
+    @classmethod
+    def most_lost(cls, parameters: TimestampParameters, hosts: int) -> int:
+        """With a detector any minority. Otherwise nothing is due while somebody is lost, but the order must hold."""
+        return (hosts - 1) // 2 if parameters.detector == "suspect" else hosts
 
     @classmethod
     def most_copies(cls, hosts: int) -> int:
@@ -153,42 +146,50 @@ class Timestamp(Core):
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the streams. What others have said must be said again, so everybody is asked."""
-        self.clock = self.told = stored.get("clock", 0)
+        self.clock = stored.get("clock", 0)
         for key, value in stored.items():
             match key.split("/"):
                 case ["passed", host]:
-                    number, clock = value
-                    self.last[host] = max(self.last[host], number)
+                    self.passed[host], clock = value
                     self.clock = max(self.clock, clock)
-                case ["item", host, number_text]:
-                    kept = Item(*value)
-                    self.items[host, int(number_text)] = kept
-                    self.last[host] = max(self.last[host], kept.number)
-                    self.clock = max(self.clock, kept.clock)
-                    heappush(self.queue, (kept.stamp, kept.number))
-                case ["sent", number_text]:
-                    self.kept[int(number_text)] = Item(*value)
+                case ["item", host, number]:
+                    self.items[host, int(number)] = Item(*value)
                 case ["waiting", sequence]:
                     self.waiting[int(sequence)] = Item(*value)
-        self.kept = dict(sorted(self.kept.items()))
+        self.items = dict(sorted(self.items.items()))
         self.waiting = dict(sorted(self.waiting.items()))
-        self.have = dict.fromkeys(self.env.peers, next(iter(self.kept), self.last[self.env.host] + 1) - 1)
+        for host in self.env.hosts:
+            self.last[host] = max([self.passed[host], *(number for source, number in self.items if source == host)])
+        for kept in self.items.values():
+            self.clock = max(self.clock, kept.clock)
+            if kept.number > self.passed[kept.origin]:
+                heappush(self.queue, (kept.stamp, kept.number))
         self._release()
         self._deliver()
-        self._ask_later()
+        self.asking.later()
 
     # The source.
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Stamp a message and send it to everybody, or let it wait."""
         self.waiting[sequence] = item(to, (self.env.host, sequence), payload, self.env.hosts)
-        if len(self.waiting) > 1 or len(self.kept) >= self.parameters.window:
+        if len(self.waiting) > 1 or not self._may_send():
             self.env.store(f"waiting/{sequence}", msgspec.structs.astuple(self.waiting[sequence]))
         self._release()
 
+    def _may_send(self) -> bool:
+        """Whether the window has room, and this host is waited for."""
+        own = self.env.host
+        under_way = self.last[own] - (self.passed[own] if self.views else min(self._everybody_has(own), self.passed[own]))
+        return under_way < self.parameters.window and self._counts()
+
+    def _counts(self) -> bool:
+        """Whether this host is a member, and may say its clock."""
+        return self.views is None or (self.env.host in self.members and not self.views.is_frozen)
+
     def _release(self) -> None:
         """Send messages that wait, as many as the window allows."""
-        while self.waiting and len(self.kept) < self.parameters.window:
+        while self.waiting and self._may_send():
             sequence, message = next(iter(self.waiting.items()))
             del self.waiting[sequence]
             self.env.store(f"waiting/{sequence}", None)
@@ -197,34 +198,29 @@ class Timestamp(Core):
     def _send(self, message: Item) -> None:
         self._set_clock(self.clock + 1)
         number = self.last[self.env.host] + 1
-        message = msgspec.structs.replace(message, number=number, clock=self.clock)
-        if self.env.peers:
-            self.kept[number] = message
-            self.env.store(f"sent/{number}", msgspec.structs.astuple(message))
+        message = msgspec.structs.replace(message, number=number, clock=self.clock, view=self.view)
         self.env.multicast(EVERYBODY, message, Purpose.DATA)
         self._was_told()
-        for peer in self.env.peers:
-            if peer not in self.timed:
-                self.timed[peer] = number
-                self.trips.asked(peer, self.env.now())
+        self.asking.sent(number)
         self._put(message)
         self._deliver()
-        self._ask_later()
+        self.asking.later()
 
-    def _forget(self, peer: str, number: int) -> None:
-        """Another host has this many of this host's messages. Forget those that all have."""
-        if number <= self.have[peer]:
-            return
-        if self.timed.get(peer, number + 1) <= number:
-            del self.timed[peer]
-            self.trips.answered(peer, self.env.now())
-        self.have[peer] = number
-        self.asked.pop(peer, None)
-        everybody = min(self.have.values())
-        for old in [old for old in self.kept if old <= everybody]:
-            del self.kept[old]
-            self.env.store(f"sent/{old}", None)
-        self._release()
+    def _everybody_has(self, source: str) -> int:
+        """How many messages of a source nobody will ask this host for any more."""
+        place = self.env.hosts.index(source)
+        if self.views:
+            return min([self.passed[source], *(done[place] for done in self.done.values())])
+        if source != self.env.host:
+            return self.passed[source]
+        return min((has[place] for has in self.has.values()), default=self.last[source])
+
+    def _forget(self, source: str) -> None:
+        """Forget the messages of a source that were delivered here and that nobody will ask for."""
+        up_to = min(self._everybody_has(source), self.passed[source])
+        for old in [old for host, old in self.items if host == source and old <= up_to]:
+            del self.items[source, old]
+            self.env.store(f"item/{source}/{old}", None)
 
     # The clock.
 
@@ -241,23 +237,30 @@ class Timestamp(Core):
 
     def _tell_of(self, message: Item) -> None:
         """Others may wait for a time stamp of this host above that of a message: say it at once, or after a silence."""
-        if self._is_beyond(self.told, self.env.host, message.stamp):
+        if not self._counts() or (self._is_beyond(self.told, self.env.host, message.stamp) and self.views is None):
             return
         if self.parameters.silent == "answer":
-            self._tell(message)
+            self._tell((message.group, *_id(message)))
         elif not self.speaks:
             self.speaks = True
             self.env.set_timer("silence", self.parameters.silence_ms / 1000)
 
-    def _tell(self, about: Item) -> None:
-        self.env.multicast(EVERYBODY, self._stamp((about.group, *_id(about))), Purpose.DATA)
+    def _tell(self, about: tuple[int, str, int]) -> None:
+        self.env.multicast(EVERYBODY, self.stamp(about), Purpose.DATA)
         self._was_told()
 
-    def _stamp(self, about: tuple[int, str, int], *, asks: bool = False) -> Stamp:
-        """This host's clock. Whoever hears it relies on it, so it is stored."""
+    def stamp(self, about: tuple[int, str, int] | None = None, *, asks: bool = False) -> Stamp:
+        """This host's clock. Whoever hears it relies on it, so it is stored. A host that has voted for another view says nothing of it."""
+        about = about or (EVERYBODY, self.env.host, 0)
+        passed = tuple(self.passed[host] for host in self.env.hosts) if self.views else ()
+        if not self._counts():
+            return Stamp(*about, 0, 0, (0,) * len(self.env.hosts), asks, self.view, passed)
         self.env.store("clock", self.clock)
-        have = tuple(self.last[host] for host in self.env.hosts)
-        return Stamp(*about, self.clock, self.last[self.env.host], have, asks)
+        return Stamp(*about, self.clock, self.last[self.env.host], self.all_here(), asks, self.view, passed)
+
+    def all_here(self) -> Have:
+        """How many messages of each host are here, without gaps."""
+        return tuple(self.last[host] for host in self.env.hosts)
 
     @staticmethod
     def _is_beyond(clock: int, host: str, stamp: tuple[int, str]) -> bool:
@@ -266,15 +269,66 @@ class Timestamp(Core):
 
     # Whoever receives.
 
-    def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
-        """A message, a clock, or a request."""
+    def on_message(self, sender: str, message: Message, expensive: bool) -> None:
+        """A message, a clock, or a request; with a detector, also what changes the view."""
+        if self.views is not None:
+            if isinstance(message, Views.messages):
+                self.views.on_message(sender, message, expensive)
+            self.views.detector.heard(sender)
         match message:
-            case Item(origin=origin) if origin == sender:
+            case Item() | Stamp() | Missing() if message.view != self.view:
+                self._compare_views(sender, message)
+            case Item(origin=origin) if origin == sender or self.views:
                 self._take(message)
             case Stamp():
                 self._hear(sender, message)
-            case Missing(origin=self.env.host):
-                self._send_again(sender, message)
+            case Missing(origin=origin) if origin == self.env.host or self.views:
+                self.asking.send_again(sender, message)
+
+    def _compare_views(self, sender: str, message: Item | Stamp | Missing) -> None:
+        """Another host has another view: it is told this one, or asked for its own."""
+        if self.views is not None and message.view < self.view:
+            self.views.tell(sender)
+        elif self.views is not None and not (isinstance(message, Stamp) and message.asks and message.clock == 0):
+            self.env.send(sender, self.stamp(asks=True), Purpose.CONTROL)
+
+    def restore_view(self, view: Install) -> None:
+        """After a restart, and when a view is new: this view is the last."""
+        self.view, self.members = view.view, hosts_in(view.members, self.env.hosts)
+        self.cut = dict(zip(self.env.hosts, view.cut, strict=True))
+
+    def enter(self, view: Install) -> None:
+        """Install a view: drop what is void, and say everything anew."""
+        has_base = self.view == view.base
+        self.restore_view(view)
+        limits = self.cut if has_base else self.passed
+        for source, number in [held for held in self.items if held[1] > max(limits[held[0]], self.passed[held[0]])]:
+            void = self.items.pop((source, number))
+            self.env.store(f"item/{source}/{number}", None)
+            if source == self.env.host:
+                self.waiting[void.sequence] = void
+                self.env.store(f"waiting/{void.sequence}", msgspec.structs.astuple(void))
+        self.waiting = dict(sorted(self.waiting.items()))
+        self.queue = sorted((kept.stamp, kept.number) for kept in self.items.values() if kept.number > self.passed[kept.origin])
+        for host in self.env.hosts:
+            self.last[host] = max(self.passed[host], min(self.last[host], limits[host]))
+        self.known = dict(self.cut)
+        nothing = (0,) * len(self.env.hosts)
+        self.has = dict.fromkeys(self.env.peers, nothing)
+        self.heard = dict.fromkeys(self.env.hosts, 0)
+        self.announced.clear()
+        self.early.clear()
+        self.asking.clear()
+        self._set_clock(max(self.clock, view.clock))
+        self.env.trace("view-of-sources", view=view.view, members=self.members)
+        if self._counts() and self.env.peers:
+            self.env.multicast(EVERYBODY, self.stamp(), Purpose.CONTROL)
+            self._was_told()
+        for host in self.env.peers:
+            self.asking.request(host, self.known[host], again=False)
+        self._release()
+        self._deliver()
+        self.asking.later()
 
     def _take(self, message: Item) -> None:
         """Put a message into its place in the stream of its source, and ask for what is missing before it."""
@@ -290,10 +344,10 @@ class Timestamp(Core):
         if not early:
             del self.early[source]
         else:
-            self._request(source, max(early), again=False)
+            self.asking.request(source, max(early), again=False)
         self._apply(source)
         self._deliver()
-        self._ask_later()
+        self.asking.later()
 
     def _put(self, message: Item) -> None:
         """A message is the next in the stream of its source: it waits in the queue, and the clock goes beyond its time stamp."""
@@ -301,7 +355,7 @@ class Timestamp(Core):
         self.last[source] = number
         self.clock = max(self.clock, message.clock) + (source != self.env.host)
         self.heard[source] = max(self.heard[source], message.clock)
-        self.items[source, number] = message
+        message = self.items[source, number] = msgspec.structs.replace(message, view=0)
         self.env.store(f"item/{source}/{number}", msgspec.structs.astuple(message))
         heappush(self.queue, (message.stamp, number))
         self.env.receive(*_id(message))
@@ -312,14 +366,29 @@ class Timestamp(Core):
         known = self.announced.get(sender)
         if known is None or stamp.clock >= known.clock:
             self.announced[sender] = stamp
-        self._forget(sender, stamp.have[self.env.hosts.index(self.env.host)])
+        self._note(sender, stamp)
         self._apply(sender)
         if sender in self.announced:
-            self._request(sender, stamp.last, again=False)
+            self.asking.request(sender, stamp.last, again=False)
         if stamp.asks:
-            self.env.send(sender, self._stamp((EVERYBODY, self.env.host, 0)), Purpose.REPAIR)
+            self.env.send(sender, self.stamp(), Purpose.REPAIR)
         self._deliver()
-        self._ask_later()
+        self.asking.later()
+
+    def _note(self, host: str, stamp: Stamp) -> None:
+        """A host has said what it has. Forget what nobody needs, and send what waited for room."""
+        self.asking.arrived(host, stamp.have[self.env.hosts.index(self.env.host)])
+        has = tuple(map(max, self.has[host], stamp.have))
+        done = tuple(map(max, self.done[host], stamp.passed)) if stamp.passed else self.done[host]
+        if (has, done) != (self.has[host], self.done[host]):
+            self.has[host], self.done[host] = has, done
+            self.asking.answered(host)
+            for source in self.env.hosts if self.views else (self.env.host,):
+                self._forget(source)
+            for source, number in zip(self.env.hosts, has, strict=True) if self.views else ():
+                self.known[source] = max(number, self.known.get(source, 0))
+                self.asking.request(source, number, again=False)
+            self._release()
 
     def _apply(self, host: str) -> None:
         """Believe what a host said of its clock, once all of its messages up to then are here."""
@@ -328,85 +397,50 @@ class Timestamp(Core):
             del self.announced[host]
             if stamp.clock > self.heard[host]:
                 self.heard[host] = stamp.clock
-                self.asked.pop(host, None)
+                self.asking.answered(host)
 
     def _deliver(self) -> None:
         """Deliver the messages with the smallest time stamps, as long as no host can send one that is smaller."""
+        if any(self.last[host] < number for host, number in self.cut.items()):
+            # A source that is no member any more may have sent earlier messages, which somebody else has.
+            return
         while self.queue:
             (clock, source), number = self.queue[0]
-            if not all(self._is_beyond(self._clock_of(host), host, (clock, source)) for host in self.env.hosts):
+            if any(self.waits_for(host, (clock, source), number) for host in self.members):
                 return
             heappop(self.queue)
-            message = self.items.pop((source, number))
-            self.env.store(f"item/{source}/{number}", None)
+            message = self.items[source, number]
+            self.passed[source] = number
             self.env.store(f"passed/{source}", (number, clock))
             if self.env.host in destinations(message, self.env.groups, self.env.hosts):
                 self.env.deliver(source, message.sequence, message.payload)
+            self._forget(source)
+            self._release()
+
+    def waits_for(self, host: str, stamp: tuple[int, str], number: int) -> bool:
+        """Whether a host may send something earlier than a message or, with a detector, may not have that message."""
+        if not self._is_beyond(self._clock_of(host), host, stamp):
+            return True
+        if self.views is None or host == self.env.host:
+            return False
+        return host != stamp[1] and self.has[host][self.env.hosts.index(stamp[1])] < number
+
+    def known_of(self, source: str) -> int:
+        """How many messages of a source there are, as far as this host knows."""
+        told = self.announced.get(source)
+        return max(self.known.get(source, 0), told.last if told else 0, max(self.early.get(source, {}), default=0))
 
     def _clock_of(self, host: str) -> int:
         return self.clock if host == self.env.host else self.heard[host]
 
-    # Whoever waits asks.
-
-    def _owing(self) -> list[str]:
-        """The hosts that are waited for: for a clock, for messages, or for a sign that they have this host's messages."""
-        first = self.queue[0][0] if self.queue else None
-        last_kept = next(reversed(self.kept), 0)
-        return [
-            host
-            for host in self.env.peers
-            if (first and not self._is_beyond(self.heard[host], host, first))
-            or self.have[host] < last_kept
-            or host in self.announced
-            or host in self.early
-        ]
-
-    def _ask_later(self) -> None:
-        """Ask again if somebody is waited for, after the time that its answer should take; longer with each time."""
-        if not self.asks and (owing := self._owing()):
-            self.asks = True
-            wait_s = max(self.trips.wait_s(host, min(self.asked.get(host, 0), 20)) for host in owing)
-            self.env.set_timer("ask", wait_s * self.env.random.uniform(1.0, JITTER))
-
     def on_timer(self, name: str) -> None:
-        """A silence has lasted long enough, or somebody has been waited for in vain."""
-        match name:
-            case "silence":
-                self.speaks = False
-                if self.queue:
-                    self._tell(self.items[self.queue[0][0][1], self.queue[0][1]])
-                else:
-                    self.env.multicast(EVERYBODY, self._stamp((EVERYBODY, self.env.host, 0)), Purpose.DATA)
-                    self._was_told()
-                self._deliver()
-            case "ask":
-                self.asks = False
-                for host in self._owing():
-                    self.timed.pop(host, None)
-                    self.trips.forget(host)
-                    self.asked[host] = self.asked.get(host, 0) + 1
-                    self.env.send(host, self._stamp((EVERYBODY, self.env.host, 0), asks=True), Purpose.CONTROL)
-                    known = max([0, *self.early.get(host, ())])
-                    if host in self.announced:
-                        known = max(known, self.announced[host].last)
-                    self._request(host, known, again=True)
-                self._ask_later()
-            case _:
-                super().on_timer(name)
-
-    def _request(self, source: str, number: int, *, again: bool) -> None:
-        """Ask a source for its messages up to a number that are missing here; once, and again when the time is up."""
-        early = self.early.get(source, {})
-        missing = list(islice((n for n in range(self.last[source] + 1, number + 1) if n not in early), WINDOW))
-        if missing and (again or self.requested.get(source, 0) < missing[-1]):
-            self.requested[source] = missing[-1]
-            self.env.send(source, Missing(EVERYBODY, source, 0, ranges(missing)), Purpose.CONTROL)
-
-    def _send_again(self, to: str, request: Missing) -> None:
-        numbers = (n for first, end in request.missing for n in range(first, min(end, self.last[self.env.host]) + 1))
-        for number in islice(numbers, WINDOW):
-            if number in self.kept:
-                self.env.send(to, self.kept[number], Purpose.REPAIR)
+        """A silence has lasted long enough."""
+        if name != "silence":
+            super().on_timer(name)
+        self.speaks = False
+        about = self.items[self.queue[0][0][1], self.queue[0][1]] if self.queue else None
+        self._tell((about.group, *_id(about)) if about else (EVERYBODY, self.env.host, 0))
+        self._deliver()
 
 
 def _id(message: Item) -> tuple[str, int]:
