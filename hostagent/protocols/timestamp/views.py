@@ -113,7 +113,13 @@ class Views(Part):
 
     def _make(self, _subject: Subject, epoch: int, states: dict[str, bytes]) -> None:
         """This host was elected: make the view, of those that voted and those that it trusts."""
-        told = {host: msgspec.msgpack.decode(state, type=_State) for host, state in states.items()}
+        try:
+            told = {host: msgspec.msgpack.decode(state, type=_State) for host, state in states.items()}
+        except msgspec.MsgspecError:
+            # No host of this protocol says that; there will be another election.
+            return
+        if any(len(state.have) != len(self.env.hosts) for state in told.values()):
+            return
         base = max(state.view for state in told.values())
         newest = [state.have for state in told.values() if state.view == base]
         cut: Have = tuple(max(numbers) for numbers in zip(*newest, strict=True))
