@@ -231,9 +231,11 @@ class Forming(Part):
         self._ask(attempt)
 
     def _ask(self, attempt: Attempt) -> None:
-        for host in self._core.trusted():
-            if host not in attempt.reports:
-                self.env.send(host, Stop(EVERYBODY, self.env.host, attempt.graph), Purpose.CONTROL)
+        # Of a burst that is longer than a queue always the same places are dropped, so each burst begins with another host.
+        silent = [host for host in self._core.trusted() if host not in attempt.reports]
+        start = attempt.looks % len(silent) if silent else 0
+        for host in silent[start:] + silent[:start]:
+            self.env.send(host, Stop(EVERYBODY, self.env.host, attempt.graph), Purpose.CONTROL)
 
     def _go_on(self, attempt: Attempt) -> None:
         if self._core.promised > attempt.graph:

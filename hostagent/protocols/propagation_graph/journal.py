@@ -176,6 +176,7 @@ class Settling(Part):
         """For each flow and host, the last message that the host has passed on or noted in this graph."""
         self._done: dict[Flow, dict[str, int]] = {}
         """For each flow and host, the last message that the host knows to be settled."""
+        self._turn = 0
 
     def begin(self) -> None:
         """A graph was opened here, or this host has started: nothing is known about others."""
@@ -185,6 +186,7 @@ class Settling(Part):
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """Tell the others how far each flow is."""
+        self._turn += 1
         if self._core.is_open:
             for flow in dict.fromkeys([*(entry.flow for entry in self._journal.own.values()), *self._settled]):
                 self._tell(flow)
@@ -196,7 +198,9 @@ class Settling(Part):
         self._journal.note(flow, complete, settled)
         origin, group, listed = flow
         waits = not is_stuck and any(entry.flow == flow for entry in self._journal.own.values())
-        for host in self._core.members:
+        # Of a burst that is longer than a queue always the same places are dropped, so each burst begins with another host.
+        start = self._turn % len(self._core.members)
+        for host in self._core.members[start:] + self._core.members[:start]:
             if host != self.env.host and (waits or self._done.get(flow, {}).get(host, 0) < settled):
                 self.env.send(host, Mark(group, origin, complete, self._core.opened, settled, listed), Purpose.CONTROL)
 
