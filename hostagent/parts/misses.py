@@ -80,6 +80,10 @@ class Misses(Part):
         """After a restart: all messages of a source up to this number have been received."""
         self._got[source].add_up_to(prefix)
 
+    def known(self, source: str) -> int:
+        """The highest number that a source is known to have used."""
+        return self._known[source]
+
     def take(self, source: str, number: int) -> bool:
         """A message has been received: say whether it is new."""
         if not self._got[source].add(number):

@@ -63,6 +63,8 @@ class Row:
     latencies: tuple[str, Amount] | None
     """How often in a row a packet crosses an expensive link before the last host delivers, on a network that does not multicast. None where
     that depends on the place of a token."""
+    silent: tuple[str, Amount, Amount] | None = None
+    """The formula, and the packets of hosts that have nothing to say but have to, without multicast and with it, if they are control."""
     order: Order = ONE_ORDER
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,6 +95,14 @@ ROWS: Final = {
         expensive=("n (n - s)", lambda at: at.n * (at.n - at.s)),
         to_group=("n", lambda at: at.n),
         latencies=("2L", lambda _: 2),
+    ),
+    "trans-total": Row(
+        packets=("n - 1", lambda at: at.n - 1),
+        expensive=("n - s", lambda at: at.n - at.s),
+        to_group=("1", lambda _: 1),
+        latencies=("2L", lambda _: 2),
+        silent=("a null message of each other host", lambda at: (at.n - 1) ** 2, lambda at: at.n - 1),
+        parameters={"acknowledge_ms": 5.0},
     ),
     "propagation-graph": Row(
         packets=("n + e, with e = 0 here, or one less from the root", lambda at: at.n - at.is_central),
@@ -140,6 +150,8 @@ def claims(runs: Runs) -> Iterator[Claim]:
             yield _expensive(run, *row.expensive)
             if row.latencies and any(link.delay_ms for link in run.network.links):
                 yield _delay(run, *row.latencies)
+        if row.silent:
+            yield _silent(run, *row.silent)
 
 
 def _places(run: MeasuredRun) -> dict[tuple[str, int], Place]:
@@ -162,6 +174,16 @@ def _packets(run: MeasuredRun, formula: str, theory: Amount) -> Claim:
     if wrong and mean < sum(map(theory, places.values())) / len(places) and run.input.run.pack_ms is not None:
         return Claim("packets", text, None, f"{figure}; messages shared packets, so run it with --pack off")
     return Claim("packets", text, not wrong and min(sent.values()) >= least, figure)
+
+
+def _silent(run: MeasuredRun, formula: str, alone: Amount, to_group: Amount) -> Claim:
+    """Whether hosts with nothing to say sent so many packets. A few more are due where packets are late."""
+    places, theory = _places(run), alone if run.summary.medium == "unicast" else to_group
+    packets, expected = run.packets_for("control") / len(places), sum(map(theory, places.values())) / len(places)
+    text = f"{run.label}: beside them, {formula}, and no more than one packet in twenty for anything else"
+    return Claim(
+        "silent hosts", text, expected <= packets <= 1.05 * expected, f"{packets:.2f} a message, {expected:.2f} by theory"
+    )
 
 
 def _expensive(run: MeasuredRun, formula: str, theory: Amount) -> Claim:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
 from hostagent.protocols.timestamp.messages import Have, HaveOrNone
+from hostagent.protocols.trans_total.messages import Counts, Marks
 from hostagent.protocols.two_phase.messages import Seen
 
 RUN = 0xDEADBEEF
@@ -39,6 +40,8 @@ _RULED = {
     Seen: _NUMBER_OF_EACH,
     Have: _NUMBER_OF_EACH,
     HaveOrNone: st.just(()) | _NUMBER_OF_EACH,
+    Counts: _NUMBER_OF_EACH,
+    Marks: st.lists(st.tuples(st.integers(0, len(NUMBERS) - 1), st.integers(1, 2**32 - 1)), max_size=3).map(tuple),
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))
     ),

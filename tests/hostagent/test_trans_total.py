@@ -138,7 +138,7 @@ def random_order(size, seed, messages=60):
             if not graphs[place].said((other, one.number)) and random.random() < 0.7:
                 graphs[place].add(other, one)
         acks = tuple(graphs[place].acknowledgements(place, lacks=True))
-        one = Said(0, f"h{place + 1}", 1, graphs[place].counts[place] + 1, acks)
+        one = Said(0, f"h{place + 1}", int(random.random() < 0.6), graphs[place].counts[place] + 1, acks)
         graphs[place].add(place, one)
         sent.append((place, one))
     return sent
@@ -148,8 +148,9 @@ def ordered(size, messages, at_once=False):
     graph = Graph(size)
     total, order = Total(graph, (size - 1) // 3), []
     for place, one in messages:
-        for mark in graph.add(place, one):
-            order += () if at_once else total.extend(mark)
+        marks = graph.add(place, one)
+        news = [mark for mark in marks if graph.said(mark).sequence]
+        order += () if at_once else total.extend(marks, news)
     return order + list(total.restore(total.ordered)), graph
 
 
@@ -166,7 +167,10 @@ def test_the_total_order_of_a_part_of_the_partial_order_is_the_beginning_of_that
     places = {mark: place for place, mark in enumerate(whole)}
     for place, number in whole:
         past = graph.past(place, number)
-        assert all(places[other, last] <= places[place, number] for other, last in enumerate(past) if last)
+        followed = [
+            (other, one) for other, last in enumerate(past) for one in range(1, last + 1) if graph.said((other, one)).sequence
+        ]
+        assert all(places[mark] <= places[place, number] for mark in followed)
 
 
 @pytest.mark.parametrize(("size", "dead", "goes_on"), [(4, 1, True), (4, 2, False), (7, 2, True), (7, 3, False)])
@@ -268,6 +272,21 @@ def test_a_host_that_was_down_gets_what_it_missed_and_goes_on_with_its_numbers()
     assert len({tuple(world.delivered(host)) for host in world.hosts}) == 1
 
 
+def test_a_host_that_lost_its_storage_says_nothing_once_it_has_heard_of_its_own_messages():
+    world = World(TransTotal, 4)
+    world.broadcast("h4")
+    run(world)
+    world["h4"].storage.clear()
+    world.restart("h4")
+    world.broadcast("h1")
+    pass_time(world, 50)
+    before = len([packet for packet in said(world) if packet.sender == "h4"])
+    world.broadcast("h4")
+    pass_time(world, 50)
+    assert len([packet for packet in said(world) if packet.sender == "h4"]) == before
+    assert world.delivered("h1") == world.delivered("h2") == [("h4", 1), ("h1", 1)]
+
+
 def test_messages_beyond_the_window_wait_at_their_source_also_across_a_restart():
     world = World(TransTotal, 4, window=5)
     for _ in range(20):
@@ -336,6 +355,11 @@ def test_a_resilience_of_a_third_or_more_is_refused(resilience, hosts):
     with pytest.raises(ValueError, match=f"among {hosts} hosts it is {(hosts - 1) // 3} at most"):
         TransTotal.check(TransTotal.Parameters(resilience=resilience), tuple(f"h{n}" for n in range(hosts)))
     TransTotal.check(TransTotal.Parameters(resilience=(hosts - 1) // 3), tuple(f"h{n}" for n in range(hosts)))
+
+
+def test_more_hosts_than_a_datagram_has_numbers_for_are_refused():
+    with pytest.raises(ValueError, match="256 hosts at most, not 257"):
+        TransTotal.check(TransTotal.Parameters(), tuple(f"h{n}" for n in range(257)))
 
 
 def test_a_status_of_another_number_of_hosts_and_a_mark_of_no_host_are_refused():

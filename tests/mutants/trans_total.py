@@ -3,6 +3,7 @@
 from hostagent.parts.misses import Misses
 from hostagent.protocols.trans_total.graph import Graph, Node
 from hostagent.protocols.trans_total.protocol import TransTotal
+from hostagent.protocols.trans_total.reminders import Reminders
 from hostagent.protocols.trans_total.total import Total
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
@@ -29,7 +30,7 @@ class DeliversInThePartialOrder(TransTotal):
 
 class ForgetsItsOrderAtRestart(TransTotal):
     def on_start(self, stored):
-        super().on_start({**stored, "ordered": stored.get("floor", self.total.ordered)} if stored else stored)
+        super().on_start({**stored, "ordered": self.total.ordered} if stored else stored)
 
 
 class ForgetsWhatItReceivedAtRestart(TransTotal):
@@ -70,7 +71,8 @@ class DecidesByFewVotes(Total):
 
 class VotesAfterFewVotes(Total):
     def _may_vote(self, place, stage, number):
-        return self._voters(stage - 1, self._graph.past(place, number)) >= min(2, self._enough)
+        few = min(2, self._enough)
+        return self._voters(stage - 1, self._graph.past(place, number)) >= few if stage else super()._may_vote(place, 0, number)
 
 
 class TakesAnyMessageForACandidate(Total):
@@ -101,14 +103,14 @@ class AcknowledgesOneMessageOnly(Graph):
 
 
 class NeverForgets(Graph):
-    def forget(self, ordered):
-        return iter(ordered[:0])
+    def forget(self, is_open):
+        return iter([mark for mark in () if is_open(mark)])
 
 
 class ForgetsWhatIsOrdered(Graph):
-    def forget(self, ordered):
-        latest, self.latest = self.latest, [tuple(ordered)]
-        forgotten = [*super().forget(ordered)]
+    def forget(self, is_open):
+        latest, self.latest = self.latest, [tuple(self.counts)]
+        forgotten = [*super().forget(is_open)]
         self.latest = latest
         return iter(forgotten)
 
@@ -125,6 +127,11 @@ class AsksOneHostOnly(Misses):
 
 class AnswersNobody(Misses):
     def asked(self, asker, source, number):
+        pass
+
+
+class NeverReminds(Reminders):
+    def watch(self):
         pass
 
 
@@ -164,6 +171,9 @@ MUTANTS = (
                 NeverAsks: "Nobody asks for what is missing.",
                 AsksOneHostOnly: "A host that does not answer is asked again and again.",
                 AnswersNobody: "Nobody sends anything again.",
+            },
+            "reminders": {
+                NeverReminds: "Nobody is told of a message that it has not acknowledged.",
             },
         }.items()
         for mistake, wrong in mistakes.items()

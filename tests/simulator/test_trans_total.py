@@ -48,11 +48,8 @@ def test_a_short_campaign_finds_nothing(medium, repair):
 
 @pytest.mark.parametrize(("multicasts", "data", "null"), [(False, 4, 16), (True, 1, 4)], ids=["unicast", "multicast"])
 def test_what_a_message_costs_among_silent_hosts(multicasts, data, null):
-    """Now and then a vote takes one more null message."""
     outcome = streamed("clusters:k=5,size=1,shape=star", 20, 100.0, multicasts=multicasts)
-    found = sent(outcome)
-    assert (found["data"], found["repair"]) == (20 * data, 0)
-    assert 20 * null <= found["control"] <= 21 * null
+    assert sent(outcome) == {"data": 20 * data, "repair": 0, "control": 20 * null}
 
 
 @pytest.mark.parametrize("repair", ["asked", "anyone"])

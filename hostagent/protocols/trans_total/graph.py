@@ -11,12 +11,13 @@ Only the *heads* of the graph, which no other message follows, are acknowledged;
 acknowledgement does not put D into the past: D may be beyond recovery, if all who have C are dead, and must not block others then. But
 whoever has everything, and acknowledges a message that acknowledged D in this way, acknowledges D with it.
 
-*Forgetting.* A message that is in the total order here and in the past of a message of every host is forgotten: nobody will ask for it, and
-no message to come acknowledges it for the first time. The past of what is forgotten is taken to be all that is forgotten (`floor`), which
-is more than it was, but only by messages that are in the total order already, and those do not vote.
+*Forgetting.* A message is forgotten when a message of every host follows it, and when it follows nothing that is not in the total order,
+and is no such message itself: nobody will ask for it, no message to come acknowledges it for the first time, and it does not vote any more.
+The past of what is forgotten is taken to be all that is forgotten (`floor`), which is more than it was, but only by messages that do not
+vote.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hostagent.protocols.trans_total.messages import Mark, Said
 
@@ -130,13 +131,18 @@ class Graph:
         named |= {(place, number - 1) for place, number in self.waiting}
         return [mark for mark in reversed(self.waiting) if mark not in named][:most]
 
-    def forget(self, ordered: list[int]) -> Iterator[Mark]:
-        """Forget what is in the total order and what every host has, and name it."""
-        floor = tuple(map(min, ordered, *self.latest))
-        if floor == self.floor:
-            return
-        for place, (first, last) in enumerate(zip(self.floor, floor, strict=True)):
-            for number in range(first + 1, last + 1):
-                del self._nodes[place][number]
-                yield place, number
-        self.floor = tuple(map(max, floor, self.floor))
+    def messages(self, place: int, after: int) -> Iterator[int]:
+        """The numbers of the messages of the application, of a host and after a number, that are in the graph and not forgotten."""
+        return (number for number, node in self._nodes[place].items() if number > after and node.said.sequence)
+
+    def forget(self, is_open: Callable[[Past], bool]) -> Iterator[Mark]:
+        """Forget what every host has, if all that it follows is in the total order, and name it."""
+        seen_by_all = tuple(map(min, *self.latest, self.latest[0]))
+        floor = [*self.floor]
+        for place, last in enumerate(seen_by_all):
+            nodes = self._nodes[place]
+            while floor[place] < last and not is_open(nodes[floor[place] + 1].past):
+                floor[place] += 1
+                del nodes[floor[place]]
+                yield place, floor[place]
+        self.floor = tuple(floor)

@@ -16,6 +16,8 @@ MOST_MISSES: Final = 6
 """What fits into a datagram beside the longest message of the application: 1200 of 1436 bytes."""
 MOST_ACKS_OF_NULL: Final = 128
 """What fits into a null message, which carries nothing else."""
+MOST_HOSTS: Final = 256
+"""That many numbers fit into a datagram beside everything else."""
 
 Mark = tuple[
     Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)],
@@ -29,7 +31,11 @@ def _exist(marks: tuple[Mark, ...], hosts: Collection[str]) -> bool:
 
 
 Marks = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MOST_ACKS_OF_NULL), Rule(_exist, "unknown_host")]
-Counts = Annotated[tuple[SequenceNumber, ...], Rule(lambda counts, hosts: len(counts) == len(hosts), "unknown_host")]
+Counts = Annotated[
+    tuple[SequenceNumber, ...],
+    msgspec.Meta(max_length=MOST_HOSTS),
+    Rule(lambda counts, hosts: len(counts) == len(hosts), "unknown_host"),
+]
 """A number for each host, in the static order."""
 
 

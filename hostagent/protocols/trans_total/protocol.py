@@ -22,8 +22,8 @@ delivered when it sends a message is the beginning of everybody's order, and the
 
 Silent hosts. A host that has nothing to say sends a null message, after a random time of up to `acknowledge_ms`, if it has not acknowledged
 a message of the application that is in its graph, or if one is not in the total order and a null message would vote in a new stage. Null
-messages are acknowledged and ordered as all others are, but nobody has to: so there is rest when all messages of the application are
-acknowledged and ordered, and while there are too few hosts to decide, no host speaks again and again.
+messages are not ordered, and nobody has to acknowledge them: so there is rest when all messages of the application are acknowledged and
+ordered, and while there are too few hosts to decide, no host speaks again and again.
 
 Who knows nothing of a message cannot ask for it. So a host that has not acknowledged a message of the application in time is sent a
 `Status`, at first by the source and later by others too, repeated ever less often; it asks for what it lacks, and answers with a `Status`.
@@ -37,11 +37,11 @@ Groups. Everybody gets every message, since everybody votes; only its destinatio
 message to everybody costs.
 
 Messages. With silent hosts, n - 1 packets with a message (data) and n - 1 from each other host for its null message (control): n (n - 1) in
-all, and n on a network that multicasts. Now and then a vote takes another stage and one more null message: a few in a hundred. Null
-messages acknowledge all that came in their time, so there are fewer when messages come faster. If all hosts are busy, n - 1 packets, or 1
-on a network that multicasts, and nothing else. `Ask` and `Status` only if something was lost or is late.
+all, and n on a network that multicasts; the last host delivers after 2 L and `acknowledge_ms`. Null messages acknowledge all that came in
+their time, so there are fewer when messages come faster, and more when messages cross and a vote takes another stage. If all hosts are
+busy, n - 1 packets, or 1 on a network that multicasts, and nothing else. `Ask` and `Status` only if something was lost or is late.
 
-Memory. A message is forgotten when it is ordered here and a message of every host follows it. `window` bounds what a host has sent and what
+Memory. A message is forgotten when it is ordered here and messages of all hosts follow it. `window` bounds what a host has sent and what
 is not ordered; more waits at its source. A host that is dead acknowledges nothing, so everything since its death is kept for it, and that
 is not bounded. With `history` it is: a host waits when so many of its own messages are kept, so that then one dead host stops all.
 
@@ -69,6 +69,7 @@ from hostagent.protocols.trans_total.messages import (
     MOST_ACKS,
     MOST_ACKS_OF_NULL,
     MOST_HEARD,
+    MOST_HOSTS,
     MOST_MISSES,
     Mark,
     Said,
@@ -169,7 +170,11 @@ class TransTotal(Core):
 
     @classmethod
     def check(cls, parameters: TransTotalParameters, hosts: tuple[str, ...]) -> None:
-        """Refuse a resilience of a third of the hosts or more: then the votes of those that live might never decide."""
+        """Refuse a resilience of a third of the hosts or more: then the votes of those that live might never decide; and too many hosts."""
+        if len(hosts) > MOST_HOSTS:
+            raise ValueError(
+                f"trans-total takes {MOST_HOSTS} hosts at most, not {len(hosts)}: a datagram holds no more acknowledgements"
+            )
         if 3 * parameters.most_dead(len(hosts)) >= len(hosts):
             raise ValueError(
                 f"resilience={parameters.resilience}: trans-total goes on only while fewer than a third of the hosts are dead, "
@@ -280,28 +285,26 @@ class TransTotal(Core):
         """Store a message, put it into the graph, and deliver what is in the total order now."""
         value = (said.group, said.sequence, said.acks, said.payload, said.listed, said.heard, said.misses)
         self.env.store(f"said/{said.origin}/{said.number}", value)
-        news = False
-        for mark in self.graph.add(self._places[said.origin], said):
-            news |= self._enter(mark)
-            self._deliver(self.total.extend(mark))
+        entered = self.graph.add(self._places[said.origin], said)
+        news = self._enter(entered)
+        self._deliver(self.total.extend(entered, news))
         if news:
             self.reminders.watch()
 
-    def _enter(self, mark: Mark) -> bool:
-        """A message is in the graph now. Says whether it is one of the application."""
-        place, number = mark
-        self.reminders.acknowledged(self.env.hosts[place], self.graph.latest[place][self._place])
-        if not self._of(mark).sequence:
-            return False
-        self.last[place] = number
-        return True
+    def _enter(self, marks: list[Mark]) -> list[Mark]:
+        """Messages are in the graph now. Returns those of the application."""
+        for place, _ in marks:
+            self.reminders.acknowledged(self.env.hosts[place], self.graph.latest[place][self._place])
+        news = [mark for mark in marks if self._of(mark).sequence]
+        for place, number in news:
+            self.last[place] = number
+        return news
 
     def _restore(self, said: Said) -> None:
         self.misses.take(said.origin, said.number)
         if said.origin != self.env.host:
             self._note(said)
-        for mark in self.graph.add(self._places[said.origin], said):
-            self._enter(mark)
+        self._enter(self.graph.add(self._places[said.origin], said))
 
     def _send_again(self, to: str, host: str, number: int) -> None:
         """Send a message that was not forgotten to a host, or to everybody if there is none."""
@@ -322,9 +325,8 @@ class TransTotal(Core):
         for place, number in ordered:
             any_ordered = True
             said = self._of((place, number))
-            if said.sequence and place == self._place:
-                self._outstanding -= 1
-            if said.sequence and self.env.host in self._destination(said):
+            self._outstanding -= place == self._place
+            if self.env.host in self._destination(said):
                 self.env.deliver(said.origin, said.sequence, said.payload)
         if any_ordered:
             self.env.store("ordered", self.total.ordered)
@@ -342,7 +344,7 @@ class TransTotal(Core):
 
     def _go_on(self) -> None:
         """After each event: forget what everybody has, send what waited, and see whether this host has to speak."""
-        if forgotten := [*self.graph.forget(self.total.ordered)]:
+        if forgotten := [*self.graph.forget(self.total.is_open)]:
             self.env.store("floor", self.graph.floor)
         for place, number in forgotten:
             self.env.store(f"said/{self.env.hosts[place]}/{number}", None)
@@ -362,7 +364,7 @@ class TransTotal(Core):
     def _has_room(self) -> bool:
         """Whether this host may send a message of the application now."""
         history = self.parameters.history
-        return self._outstanding < self.parameters.window and (not history or len(self._mine) < history)
+        return self._can_speak() and self._outstanding < self.parameters.window and (not history or len(self._mine) < history)
 
     def is_pending(self) -> bool:
         """Whether a message of the application is in the graph and not in the total order."""
@@ -371,9 +373,12 @@ class TransTotal(Core):
     def _has_to_speak(self) -> bool:
         """Whether this host has to acknowledge a message of the application, or to vote on one."""
         said = self.graph.latest[self._place]
-        return any(last > count for last, count in zip(self.last, said, strict=True)) or (
-            self.is_pending() and self.total.can_vote(self._place)
-        )
+        has_to_acknowledge = any(last > count for last, count in zip(self.last, said, strict=True))
+        return self._can_speak() and (has_to_acknowledge or (self.is_pending() and self.total.can_vote(self._place)))
+
+    def _can_speak(self) -> bool:
+        """Whether this host has all messages that it is known to have sent: one that has lost its storage must not use numbers again."""
+        return self.misses.known(self.env.host) <= self.graph.counts[self._place]
 
 
 def _restored(host: str, number: int, value: Any) -> Said:

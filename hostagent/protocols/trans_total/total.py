@@ -1,11 +1,12 @@
 """The total order of Total: a function of the partial order, by votes on candidate sets.
 
-The order is extended in steps. All that is ordered is closed. The first message of each host that is not ordered is a *candidate* if it
-follows nothing else that is not ordered. A step picks a set of candidates, by votes, and orders them by the places of their hosts.
+Only messages of the application are ordered; null messages do nothing but acknowledge and vote. The order is extended in steps. The first
+message of each host that is not ordered is a *candidate* if it follows no other message that is not ordered. A step picks a set of
+candidates, by votes, and orders them by the places of their hosts.
 
-Votes are not sent: each message votes by what it follows. There are stages 0, 1, 2, ..., and each host has one vote in each.
+Votes are not sent: each message, null or not, votes by what it follows. There are stages 0, 1, 2, ..., and each host has one vote in each.
 
-    stage 0      The first message of a host that is not ordered votes for all candidates that it follows; a candidate for itself alone.
+    stage 0      The first message of a host that follows a candidate, or is one, votes for all candidates that it follows or is.
     stage s + 1  The first message of a host that follows the votes of at least n - k hosts in stage s, its own included, votes as most of
                  those do if their set may have been decided; else, in stage 1, for all candidates that they name together, and later on
                  as most of them do. Of sets with as many votes the largest counts, and of those the first by places.
@@ -24,7 +25,8 @@ others' votes differs from stage to stage in just the wrong way. No deterministi
 with random times between messages it has probability 0.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from hostagent.protocols.trans_total.graph import Graph, Past
 from hostagent.protocols.trans_total.messages import Mark
@@ -42,31 +44,38 @@ class Total:
         self._decisive = (size + resilience) // 2 + 1
         """Votes of a stage that decide."""
         self.ordered = [0] * size
-        """How many messages of each host are in the total order."""
+        """For each host the number of its last message that is in the total order."""
+        self._next: list[deque[int]] = [deque() for _ in self._places]
+        """For each host the numbers of its messages of the application that are in the graph and not in the total order."""
         self._begin()
 
     def restore(self, ordered: list[int]) -> Iterator[Mark]:
         """After a restart: go on behind what was ordered, with the graph as it is."""
         self.ordered = ordered
+        self._next = [deque(self._graph.messages(place, ordered[place])) for place in self._places]
         yield from self._steps(self._begin())
 
-    def extend(self, mark: Mark) -> Iterator[Mark]:
-        """A message is new in the graph: what is in the total order now and was not before, in that order."""
-        place, number = mark
-        # It may be ordered already, if others that are new with it have decided a step.
-        if number > self.ordered[place]:
+    def extend(self, marks: Sequence[Mark], new: Sequence[Mark]) -> Iterator[Mark]:
+        """Messages are new in the graph, and some of them are new messages of the application: what is in the total order now, in order."""
+        for place, number in new:
+            self._next[place].append(number)
+        for place, number in marks:
             yield from self._steps(self._cast(place, number))
 
     def can_vote(self, place: int) -> bool:
         """Whether a message that this host sent now would vote in a stage in which the host has not voted yet."""
-        stage = len(self._votes[place])
-        return stage == 0 or self._voters(stage - 1, tuple(self._graph.counts)) >= self._enough
+        stage, past = len(self._votes[place]), tuple(self._graph.counts)
+        return self._voters(stage - 1, past) >= self._enough if stage else self.is_open(past)
+
+    def is_open(self, past: Past) -> bool:
+        """Whether there is a message in this past that is not in the total order yet."""
+        return any(waiting and waiting[0] <= last for waiting, last in zip(self._next, past, strict=True))
 
     def _steps(self, decided: int) -> Iterator[Mark]:
         while decided:
             for place in self._places:
                 if decided >> place & 1:
-                    self.ordered[place] += 1
+                    self.ordered[place] = self._next[place].popleft()
                     yield place, self.ordered[place]
             decided = self._begin()
 
@@ -89,12 +98,13 @@ class Total:
 
     def _first_voter(self, place: int, stage: int) -> int:
         """The number of the first message of a host that votes in this stage, once all votes of the stage before are known; 0 for none."""
-        last = self._graph.counts[place]
-        if stage == 0:
-            return self.ordered[place] + 1 if last > self.ordered[place] else 0
-        if len(self._votes[place]) < stage or not self._may_vote(place, stage, last):
+        first, last = self._graph.floor[place] + 1, self._graph.counts[place]
+        if stage:
+            if len(self._votes[place]) < stage:
+                return 0
+            first = self._votes[place][-1][0]
+        if last < first or not self._may_vote(place, stage, last):
             return 0
-        first = self._votes[place][-1][0]
         while first < last:
             middle = (first + last) // 2
             if self._may_vote(place, stage, middle):
@@ -104,7 +114,9 @@ class Total:
         return first
 
     def _may_vote(self, place: int, stage: int, number: int) -> bool:
-        return self._voters(stage - 1, self._graph.past(place, number)) >= self._enough
+        """Whether a message follows enough to vote in a stage; then all later messages of its host do, too."""
+        past = self._graph.past(place, number)
+        return self._voters(stage - 1, past) >= self._enough if stage else self.is_open(past)
 
     def _voters(self, stage: int, past: Past) -> int:
         """How many hosts have votes of a stage in this past."""
@@ -113,7 +125,7 @@ class Total:
     def _cast(self, place: int, number: int) -> int:
         """All votes of a message that is new in the graph. Returns the set that is decided by them, or 0."""
         decided = 0
-        while not decided and ((stage := len(self._votes[place])) == 0 or self._may_vote(place, stage, number)):
+        while not decided and self._may_vote(place, stage := len(self._votes[place]), number):
             decided = self._vote(place, stage, number)
         return decided
 
@@ -144,10 +156,10 @@ class Total:
         return most
 
     def _followed_candidates(self, past: Past) -> int:
-        """The candidates in a past that reaches beyond what is ordered; there is at least one."""
+        """The candidates in a past with messages that are not ordered; there is at least one."""
         found = 0
-        for place in self._places:
-            if past[place] > self.ordered[place] and self._is_candidate(place):
+        for place, waiting in enumerate(self._next):
+            if waiting and waiting[0] <= past[place] and self._is_candidate(place):
                 found |= 1 << place
         return found
 
@@ -156,7 +168,8 @@ class Total:
         bit = 1 << place
         if not self._judged & bit:
             self._judged |= bit
-            past = self._graph.past(place, self.ordered[place] + 1)
-            if all(past[other] <= self.ordered[other] for other in self._places if other != place):
+            past = self._graph.past(place, self._next[place][0])
+            others = (waiting[0] > past[other] for other, waiting in enumerate(self._next) if waiting and other != place)
+            if all(others):
                 self._candidates |= bit
         return bool(self._candidates & bit)
