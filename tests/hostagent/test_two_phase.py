@@ -9,6 +9,7 @@ from hostagent.contract.messages import Purpose
 from hostagent.protocols.two_phase.messages import Accept, Accepted, Decided, Done, Final, First, Have, Promised, Proposal, Vote
 from hostagent.protocols.two_phase.protocol import TwoPhase
 from tests.hostagent.world import World
+from tests.mutants import two_phase
 
 GROUPS = {1: ("h1", "h2", "h3"), 2: ("h2", "h3", "h4")}
 MODES = ("block", "elect")
@@ -219,11 +220,10 @@ def test_a_message_to_listed_hosts_is_for_them_only_and_one_to_nobody_else_needs
         assert (len(world.sent), world.delivered("h3")) == (before, [("h3", 1)])
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("failover", MODES)
-def test_whatever_happens_no_two_hosts_disagree_and_in_the_end_everybody_has_its_messages(failover, seed):
+def suffered(core, failover, seed):
+    """What each host has delivered after anything has happened, and what is for it."""
     random = Random(seed)
-    world = World(TwoPhase, 4, seed=seed, groups=GROUPS, failover=failover)
+    world = World(core, 4, seed=seed, groups=GROUPS, failover=failover)
     due = {host: [] for host in world.hosts}
 
     def multicast(host, payload=b"", to=None):
@@ -237,10 +237,33 @@ def test_whatever_happens_no_two_hosts_disagree_and_in_the_end_everybody_has_its
     while world.timers():
         world.expire()
         world.settle()
-    logs = {host: world.delivered(host) for host in world.hosts}
+    return {host: world.delivered(host) for host in world.hosts}, due
+
+
+def agree(logs):
+    return all(
+        [message for message in one if message in other] == [message for message in other if message in one]
+        for one, other in combinations(logs.values(), 2)
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("failover", MODES)
+def test_whatever_happens_no_two_hosts_disagree_and_in_the_end_everybody_has_its_messages(failover, seed):
+    logs, due = suffered(TwoPhase, failover, seed)
     assert {host: sorted(log) for host, log in logs.items()} == {host: sorted(messages) for host, messages in due.items()}
-    for one, other in combinations(logs.values(), 2):
-        assert [message for message in one if message in other] == [message for message in other if message in one]
+    assert agree(logs)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "failover", "seed"),
+    [(two_phase.ForgetsItsCounterAtRestart, "block", 16), (two_phase.ForgetsItsCounterWhenElecting, "elect", 18)],
+    ids=MODES,
+)
+def test_hosts_that_begin_their_counters_again_after_a_restart_would_disagree(mistake, failover, seed):
+    """Campaigns hardly ever catch these mutants, as all destinations of a message must have forgotten."""
+    assert not agree(suffered(two_phase.with_agreement(mistake), failover, seed)[0])
+    assert agree(suffered(TwoPhase, failover, seed)[0])
 
 
 def test_what_is_promised_in_each_mode():

@@ -140,27 +140,6 @@ class DecidesByOneVote(Rounds):
         super().begin(held, ballot, purpose)
 
 
-class IgnoresWhatWasAccepted(Electing):
-    """Whoever takes over chooses anew."""
-
-    def accept(self, held, ballot, counter):
-        super().accept(held, ballot, counter)
-        held.accepted = None
-
-
-class AcceptsInAnyBallot(Electing):
-    def _take_accept(self, sender, message):
-        held = self.held.get((message.origin, message.sequence))
-        if held is not None and not held.decided:
-            held.promised = 0
-        super()._take_accept(sender, message)
-
-
-class ForgetsItsVotesAtRestart(Electing):
-    def on_start(self, stored):
-        super().on_start({key: value for key, value in stored.items() if not key.startswith("vote/")})
-
-
 class DeliversWithoutLookingAtWhatWasSeen(Places):
     def pop(self):
         if self._ready:
@@ -202,21 +181,9 @@ class NeverSaysDone(Electing):
         held.everywhere = True
 
 
-class NeverLooksAgain(Electing):
-    def limit(self, counter, seen):
-        pass
-
-
 class ForgetsItsCounterWhenElecting(Electing):
     def on_start(self, stored):
         super().on_start({key: value for key, value in stored.items() if key != "counter"})
-
-
-class KeepsItsCounterWhenItAccepts(Electing):
-    def accept(self, held, ballot, counter):
-        before = self.counter
-        super().accept(held, ballot, counter)
-        self.counter = before
 
 
 ELECT = {"failover": "elect"}
