@@ -409,7 +409,10 @@ class Timestamp(Core):
             if any(self.waits_for(host, (clock, source), number) for host in self.members):
                 return
             heappop(self.queue)
-            message = self.items[source, number]
+            message = self.items.get((source, number))
+            if message is None:
+                # Its source has lost its storage, and with it its clock, so a later message came first.
+                continue
             self.passed[source] = number
             self.env.store(f"passed/{source}", (number, clock))
             if self.env.host in destinations(message, self.env.groups, self.env.hosts):
