@@ -44,6 +44,7 @@ class Row(NamedTuple):
 TABLE: Final = {
     "fan": Row("sequence numbers", "", "", "*", {"level": 3}, has_groups=False, causal=False),
     "timestamp": Row("timestamps", "*", "*", "*", {}),
+    "token-site": Row("token-passing", "*", "+", "", {}, has_groups=False, causal=False),
     "sequencer": Row("sequencer", "*", "+", "x", {}, causal=False),
     "two-phase": Row("two-phase", "*", "*", "x", {}, causal=False),
     "trans-total": Row("Total", "*", "*", "", {}),
