@@ -4,6 +4,7 @@ from hostagent.contract.core import Core
 from hostagent.protocols.basic import Basic
 from hostagent.protocols.best_effort import BestEffort
 from hostagent.protocols.cluster_tree import ClusterTree
+from hostagent.protocols.counter.protocol import Counter
 from hostagent.protocols.eager_reliable import EagerReliable
 from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
@@ -35,5 +36,6 @@ PROTOCOLS: dict[str, type[Core]] = {
         TokenSite,
         Spo,
         Totem,
+        Counter,
     )
 }

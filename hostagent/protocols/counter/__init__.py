@@ -1,0 +1,1 @@
+"""The counter-based token protocol of the fourth paper (Chang and Hwang)."""
