@@ -10,6 +10,7 @@ from hostagent.protocols.uniform import Uniform
 from tests.analysis import mutants as basic
 from tests.mutants import (
     cluster_tree,
+    counter,
     fan,
     grouped,
     linked,
@@ -246,4 +247,5 @@ MUTANTS = (
     *token_site.MUTANTS,
     *spo.MUTANTS,
     *totem.MUTANTS,
+    *counter.MUTANTS,
 )
