@@ -24,6 +24,7 @@ from runfiles.errors import ResultsError
 from topologies.network import group_name
 
 EXPENSIVE: Final = "#D55E00"
+TOKEN: Final = "#CC79A7"  # noqa: S105 - a colour, no secret
 CHEAP: Final = "#777777"
 STYLES: Final[dict[str, Any]] = {"data": "-", "repair": (0, (5, 2)), "control": (0, (1, 1.6))}
 _LOOKS: Final = {False: (CHEAP, 0.7), True: (EXPENSIVE, 0.9)}
@@ -89,7 +90,13 @@ def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -
         else:
             axes.set_axis_off()
     figure.supxlabel("milliseconds since the broadcast; every panel has a scale of its own", fontsize=10)
-    figure.legend(handles=list(_handles()), loc="outside upper center", ncols=6, frameon=False, fontsize=9)
+    figure.legend(
+        handles=list(_handles(has_token=any(group.runs[0].history.tokens for group in shown))),
+        loc="outside upper center",
+        ncols=6,
+        frameon=False,
+        fontsize=9,
+    )
     return figure
 
 
@@ -106,6 +113,7 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     if crowded := len(shown) > MOST_STROKES:
         shown = [stroke for stroke in shown if stroke.purpose != "control"]
     axes.hlines(list(height.values()), 0, 1, transform=axes.get_yaxis_transform(), color="#DDDDDD", linewidth=0.6, zorder=0)
+    _draw_tokens(axes, run, start_ns, end_ms, height)
     (_draw_strokes if len(shown) > MOST_STROKES else _draw_arrows)(axes, shown, height)
     lost = [stroke for stroke in shown if not stroke.arrived]
     axes.scatter(
@@ -121,6 +129,26 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     }
     _label(axes, group, message, height, ", ".join(f"{number} {what}" for what, number in told.items() if number))
     axes.set_xlim(-0.03 * end_ms, end_ms or 1)
+
+
+def _draw_tokens(axes: Axes, run: MeasuredRun, start_ns: int, end_ms: float, height: dict[str, float]) -> None:
+    """Draw, for a protocol with a token, who had it when, with its generation where that is new; and when hosts committed something."""
+    begun: dict[str, float] = {}
+    generations: set[int] = set()
+    for change in run.history.tokens:
+        at_ms = (change.at_ns - start_ns) / 1e6
+        if change.held:
+            begun[change.host] = at_ms
+            continue
+        since_ms = begun.pop(change.host, at_ms)
+        if at_ms >= 0 and since_ms <= end_ms:
+            axes.hlines([height[change.host]], since_ms, at_ms, color=TOKEN, linewidth=3, zorder=1, clip_on=True)
+            if change.generation not in generations:
+                axes.annotate(f"{change.generation}", (max(since_ms, 0), height[change.host] - 0.3), fontsize=6, color=TOKEN)
+            generations.add(change.generation)
+    commits = [(mark.host, (mark.at_ns - start_ns) / 1e6) for mark in run.history.commits]
+    there = [(host, at_ms) for host, at_ms in commits if 0 <= at_ms <= end_ms]
+    axes.scatter([at for _, at in there], [height[host] for host, _ in there], s=20, marker="|", color=DELIVERY, zorder=3)
 
 
 def _horizon(times_ms: Sequence[float]) -> float:
@@ -218,9 +246,11 @@ def _about(table: pa.Table, message: MessageId) -> pa.Table:
     return table.filter(pc.and_(pc.equal(table["origin"], message[0]), pc.equal(table["sequence"], message[1])))
 
 
-def _handles() -> Iterator[Line2D]:
+def _handles(*, has_token: bool) -> Iterator[Line2D]:
     yield Line2D([], [], ls="", marker="*", ms=8, color=INK, label="broadcast")
     yield Line2D([], [], ls="", marker="o", ms=4, color=DELIVERY, label="delivery")
+    if has_token:
+        yield Line2D([], [], color=TOKEN, lw=3, label="has the token")
     yield Line2D([], [], color=EXPENSIVE, lw=1.2, label="crossed an expensive link")
     yield Line2D([], [], color=CHEAP, lw=0.8, label="cheap links only")
     for purpose, style in STYLES.items():

@@ -37,6 +37,9 @@ class Ledger:
         self._views: dict[int, int] = {}
         self._delivered: dict[str, set[tuple[str, int]]] = {host: set() for host in self._network.hosts}
         self._parents: dict[str, dict[str, str]] = {host: {} for host in self._network.hosts}
+        self._token: tuple[int, str] | None = None
+        """The newest generation of the token, and who has it; nobody while it is on its way."""
+        self._committed: dict[str, str] = {}
         self._graphs: dict[str, dict[str, Any]] = {}
         """What each host has said of its propagation graph last."""
         self._tails = {
@@ -66,6 +69,7 @@ class Ledger:
             clusters=self._network.clusters,
             problems=tuple(problems),
             groups={name: self._members[group] for name, group in self._stage.injector.groups.items() if group in self._members},
+            token=f"{self._token[1] or 'on its way'}, generation {self._token[0]}" if self._token else "",
         )
 
     def _read(self) -> None:
@@ -90,6 +94,10 @@ class Ledger:
                 self._members[event.details["group"]] = tuple(event.details["members"])
             case "deliver":
                 self._delivered[host].add((event.origin, event.sequence))
+            case "commit":
+                self._committed[host] = f"{event.origin}:{event.sequence}"
+            case "token" if self._token is None or event.details["generation"] >= self._token[0]:
+                self._token = event.details["generation"], host if event.details["held"] else ""
             case "start":
                 self._parents[host].clear()
             case "graph":
@@ -102,7 +110,8 @@ class Ledger:
         missing = self._owed[host] - len(delivered)
         parents = {source: parent for source, parent in self._parents[host].items() if parent}
         graph = self._graph(host, lacks=missing > 0) if host in self._graphs else None
-        return HostNow(host, self._state(host), len(delivered), missing, parents, graph)
+        committed = self._committed.get(host, "")
+        return HostNow(host, self._state(host), len(delivered), missing, parents, graph, committed)
 
     def _state(self, host: str) -> str:
         agents = self._stage.agents

@@ -34,6 +34,8 @@ class HostNow(msgspec.Struct, frozen=True):
     """The host's parent in the tree of each source that it has a parent for."""
     graph: GraphNow | None = None
     """For protocols with a propagation graph."""
+    committed: str = ""
+    """For protocols that commit: the last message that the host has marked as committed, such as `h1:5`."""
 
     @property
     def trouble(self) -> str:
@@ -78,3 +80,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     groups: dict[str, tuple[str, ...]] = {}
     """The members of each group by the name of the group, in the latest view that a host has installed."""
+    token: str = ""
+    """For protocols with a token: who has it, and its generation."""

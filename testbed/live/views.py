@@ -30,7 +30,9 @@ def text(*parts: RenderableType) -> str:
 def status(now: Snapshot) -> str:
     """The state of hosts and links, for the verb `status`."""
     problems = (f"problem: {problem}" for problem in now.problems)
-    return text(headline(now), "", host_table(now), "", link_table(now), *_group_lines(now), *problems)
+    return text(
+        headline(now), *filter(None, [_token(now)]), "", host_table(now), "", link_table(now), *_group_lines(now), *problems
+    )
 
 
 def _group_lines(now: Snapshot) -> list[str]:
@@ -155,7 +157,7 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
     """The whole network on one screen. If there are more hosts or links than lines, those with problems come first."""
-    groups = [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now)) if line]
+    groups = [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now), _token(now)) if line]
     lines = max(1, height - 6 - len(now.problems[-2:]) - len(groups))
     hosts = sorted(now.hosts, key=lambda host: (not host.trouble, host.missing == 0))
     links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
@@ -202,7 +204,7 @@ def line(before: Snapshot, now: Snapshot) -> str:
         *(f"{link.link} {link.changes}" for link in now.links if link.changes),
         *now.problems,
     ]
-    more = (_groups(now) if now.groups else "", _graphs(now))
+    more = (_groups(now) if now.groups else "", _graphs(now), _token(now))
     return "; ".join(filter(None, (headline(now), _cost_line(before, now), ", ".join(troubles) or "all is well", *more)))
 
 
@@ -222,6 +224,16 @@ def _graphs(now: Snapshot) -> str:
     told = "; ".join(f"{graph} at {', '.join(some)}" for graph, some in hosts.items()) if len(hosts) > 1 else next(iter(hosts))
     primary = ", ".join(f"{group} {host}" for host, graph in graphs.items() for group in graph.primary_of)
     return f"{told}{f'; primary destinations: {primary}' if primary else ''}"
+
+
+def _token(now: Snapshot) -> str:
+    """Where the token is, and up to which message hosts have committed, in one line; empty if there is neither."""
+    hosts: dict[str, list[str]] = {}
+    for host in now.hosts:
+        if host.committed:
+            hosts.setdefault(host.committed, []).append(host.host)
+    committed = ", ".join(f"{message} ({' '.join(some)})" for message, some in hosts.items())
+    return "; ".join(filter(None, (now.token and f"token: {now.token}", committed and f"committed up to {committed}")))
 
 
 def _cost_line(before: Snapshot, now: Snapshot) -> str:

@@ -47,6 +47,7 @@ SMALLER = {
     "spo_loss": {"messages": "120"},
     "spo_subsets": {},
     "spo_waits": {"messages": "300"},
+    "token_failures": {},
     "tuning": {},
     "two_trees": {},
 }
