@@ -41,7 +41,7 @@ class HoldsOldTokens(Counter):
 class NeverRests(Counter):
     def _begin_hold(self):
         super()._begin_hold()
-        self.env.set_timer("hold", 0.1)
+        self.env.set_timer("hold", 0.01)
 
 
 class ForgetsTheTokenAtRestart(Counter):

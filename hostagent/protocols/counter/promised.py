@@ -26,7 +26,8 @@ def promised(parameters: CounterParameters, hosts: int, token_kind: int) -> Prom
         carrier=Carrier.ANYONE,
         patience_ms=4 * hosts * hop_ms + lists_ms + 4000 * parameters.idle_s(hosts),
         quorum=hosts // 2 + 1,
-        background_per_second=2 * parameters.idle_packets_per_second,
+        # Without multicast a token is n - 1 datagrams at once, which is many for a short time of looking.
+        background_per_second=2 * parameters.idle_packets_per_second + 3 * (hosts - 1),
         retained=30 * hosts + 100,
         retained_per_group=20,
     )
