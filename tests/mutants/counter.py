@@ -90,20 +90,6 @@ class NeedsNoMajority(Reformation):
         self._rules = rules
 
 
-class VotesWhateverItKnows(Reformation):
-    def _vote(self, sender, reform):
-        latest = self._latest().version
-        super()._vote(sender, msgspec.structs.replace(reform, known_generation=latest[0], known_hop=latest[1]))
-
-
-class StartsFromAnEmptyToken(Reformation):
-    def _form_if_ready(self):
-        latest = self._latest
-        self._latest = lambda: msgspec.structs.replace(latest(), entries=())
-        super()._form_if_ready()
-        self._latest = latest
-
-
 class NeverJoinsAgain(Membership):
     def call_if_unhappy(self):
         pass
@@ -137,10 +123,6 @@ MUTANTS = (
     part("_repairs", AnswersNobody, "Requests are not answered."),
     part("_reformation", NeverAsksForANewList, "No new list is ever formed."),
     part("_reformation", NeedsNoMajority, "A host forms a new list with whoever answers."),
-    part(
-        "_reformation", VotesWhateverItKnows, "A host that knows a newer token votes for a list that is made from an older one."
-    ),
-    part("_reformation", StartsFromAnEmptyToken, "A new list starts without the entries of the last token."),
     part("_membership", NeverJoinsAgain, "A host that is out of the list stays there."),
     part("_membership", InstallsNoViews, "The list is not the view of the group."),
     part("_outbox", ForgetsItsMessagesAtRestart, "A host that restarts forgets its messages that are not in the token."),
