@@ -48,6 +48,7 @@ SMALLER = {
     "spo_subsets": {},
     "spo_waits": {"messages": "300"},
     "token_failures": {},
+    "token_lost": {"messages": "300"},
     "tuning": {},
     "two_trees": {},
 }

@@ -141,16 +141,14 @@ class Ledger(Part):
         lacking = (number for number in range(self.top + 1, last + 1) if self.entry(number) is None)
         return list(islice(lacking, WINDOW))
 
-    def is_overdue(self, number: int) -> bool:
-        """Whether a lacking message must have been lost: its number is not known here, or a later message of its source has come."""
-        if number not in self._entries:
-            return True
+    def origin_of(self, number: int) -> str:
+        """The source of a message; empty if it is not known here which one has this number."""
+        return self._entries[number][0] if number in self._entries else ""
+
+    def is_overtaken(self, number: int) -> bool:
+        """Whether a later message of its source has come than the one with this number, which is known."""
         origin, sequence, _ = self._entries[number]
         return sequence < self._heard.get(origin, 0)
-
-    def origin_of(self, number: int) -> str:
-        """The source of a message whose number is known."""
-        return self._entries[number][0]
 
     def store(self) -> None:
         """Put everything up to `top` on stable storage."""

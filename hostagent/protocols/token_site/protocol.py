@@ -79,7 +79,7 @@ class TokenSite(Core):
         super().__init__(env, parameters)
         longest_s = parameters.longest_ms / 1000
         self._pace = Pace(env.peers, env.now, longest_s, parameters.first_ms / 1000)
-        self._numbering = RoundTrips(longest_s, 0.0)
+        self._numbering = RoundTrips(longest_s, parameters.first_ms / 1000)
         """How long it takes until a message of this host has a number."""
         self._ledger = self.add("ledger", lambda own: Ledger(own, self._on_deliver))
         resilience = parameters.resilience_among(len(env.hosts))
@@ -358,7 +358,7 @@ class TokenSite(Core):
         if self._numbered < self._sent or ledger.delivered < ledger.last:
             self._watch_for(self._pace.wait_for_all_s(self._tries))
         elif self._lists.is_complete and ledger.base < ledger.last:
-            self._watch_for(self._pace.longest_s)
+            self._watch_for(self.parameters.linger_ms / 1000 + self._pace.longest_s)
 
     def _watch_for(self, after_s: float) -> None:
         self._is_watching = True

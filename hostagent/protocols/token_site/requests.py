@@ -1,7 +1,9 @@
 """Requests of a site for numbered messages that it lacks.
 
-A message whose number is known may still be on its way from its source. It is asked for at once if it must have been lost, and otherwise
-when it is later than messages of that source have been before. One that was asked for is asked for again, each time at another site.
+What is lacking may still be on its way: a message from its source, or the acknowledgement with its number from a site that is farther away
+than the next one. It is asked for at once if it must have been lost: if a later message of its source has come, or a second acknowledgement
+after the one with its number. Otherwise it is asked for when it is later than messages of that source have been before. What was asked
+for is asked for again, each time at another site.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,8 @@ class Requests(Part):
         self._ledger, self._pace, self._helpers = ledger, pace, helpers
         self._late = RoundTrips(pace.longest_s, 0.0)
         """How much later than their numbers the messages of each source come."""
-        self._version = self._last = self._tries = 0
+        self._version = self._last = self._due = self._tries = 0
+        """The list, the highest number that was given, and the number up to which the numbers themselves should be known by now."""
         self._helper = ""
         self._asked: dict[int, None] = {}
         self._is_waiting = False
@@ -36,12 +39,12 @@ class Requests(Part):
         """Everything up to the number `last` was numbered in the list of a version, or before; `helper` has it."""
         if version != self._version:
             self.stop()
-        self._helper, self._version, self._last = helper, version, max(last, self._last)
+        self._helper, self._version, self._due, self._last = helper, version, self._last, max(last, self._last)
         self.look()
 
     def stop(self) -> None:
         """Nothing is lacking any more, or the list is given up."""
-        self._last = self._tries = 0
+        self._last = self._due = self._tries = 0
         self._asked = {}
         self._is_waiting = False
         self.env.cancel_timer("ask")
@@ -54,10 +57,10 @@ class Requests(Part):
                 self.stop()
             return
         # New losses do not wait for the answer to earlier requests.
-        self._ask([number for number in missing if number not in self._asked and self._ledger.is_overdue(number)])
+        self._ask([number for number in missing if number not in self._asked and self._is_overdue(number)])
         if not self._is_waiting:
             self._is_waiting = True
-            origin = self._ledger.origin_of(missing[0])
+            origin = self._ledger.origin_of(missing[0]) or self._helper
             self._late.asked(origin, self.env.now())
             self.env.set_timer("ask", self._late.wait_s(origin))
 
@@ -96,10 +99,14 @@ class Requests(Part):
             helpers = self._helpers()
             self._helper = helpers[self._tries % len(helpers)] if helpers else self._helper
             self._tries, self._asked = self._tries + 1, {}
+        self._due = self._last
         if missing := self._ledger.missing(self._last):
             self._ask(missing)
         else:
             self.stop()
+
+    def _is_overdue(self, number: int) -> bool:
+        return self._ledger.is_overtaken(number) if self._ledger.origin_of(number) else number <= self._due
 
     def _ask(self, numbers: list[int]) -> None:
         if not numbers or not self._helper:
