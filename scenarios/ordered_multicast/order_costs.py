@@ -66,7 +66,7 @@ class Row:
     more_latencies: int = 0
     """How many crossings more it may be, where that depends on where the token is."""
     control: tuple[str, Amount, Amount] | None = None
-    """The formula, and the control packets without multicast and with it: of hosts that have nothing to say but have to, or token passes."""
+    """The formula, and the control packets without multicast and with it: of silent hosts that must say something, or token passes."""
     order: Order = ONE_ORDER
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
