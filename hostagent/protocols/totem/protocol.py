@@ -103,6 +103,8 @@ class Totem(Core):
         self._again: deque[int] = deque()
         """The numbers of the messages of the last ring that this host has to send again."""
         self._visits = 0
+        self._is_needless = False
+        """Whether no comrades have anything to send again."""
         self._install_at: int | None = None
         """When all have everything up to this number, the view is installed."""
 
@@ -244,15 +246,19 @@ class Totem(Core):
         self.recovery = Recovery(self.old, reports)
         self._again = deque(self.recovery.owed_by(self.env.host))
         self._visits, self._install_at = 0, None
+        self._is_needless = Recovery.is_needless(reports)
         self.rotation.begin(Ring(code, tuple(reports)), is_known=set(reports) <= set(self.old.members))
 
     def _recover(self, token: Token) -> None:
-        """Install the view when nobody has had anything to send again for a whole rotation, and all have what was sent."""
+        """Install the view when nobody has had anything to send again for a whole rotation, and all have what was sent.
+
+        If the reports say that nobody lacks anything, the first token will do: all members have seen the reports when it comes.
+        """
         ring = self.rotation.ring
         self._visits += 1
         if self._again or token.recovering:
             self._install_at = None
-        elif len(ring.members) == 1 or (self._install_at is not None and ring.safe >= self._install_at):
+        elif self._is_needless or (self._install_at is not None and ring.safe >= self._install_at):
             self._install()
         elif self._visits > 1:
             # On the first visit some may not have said yet how much they have to send again.

@@ -33,6 +33,14 @@ class Recovery:
         self._all = SequenceSet(max(numbers.prefix for numbers in has.values()), beyond)
         """What any comrade has."""
 
+    @staticmethod
+    def is_needless(reports: Mapping[str, Report]) -> bool:
+        """Whether all members that come from one ring have the same messages of it, so that nobody has to send anything again."""
+        has: dict[int, set[object]] = {}
+        for ring, aru, _, beyond in reports.values():
+            has.setdefault(ring, set()).add((aru, beyond))
+        return all(len(different) == 1 for different in has.values())
+
     def owed_by(self, host: str) -> Iterator[int]:
         """The numbers of the messages that a comrade, this host, has to send again."""
         for number in sorted(self.old.messages):

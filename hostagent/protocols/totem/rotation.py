@@ -205,10 +205,10 @@ class Rotation(Part):
         self._safe_before, self.ring.safe = self.ring.safe, max(self.ring.safe, min(passed_aru, aru))
         self.token = replace(token, aru=aru, aru_by=aru_by, turns=turns, missing=missing)
         self._adapt(losses=bool(token.missing))
-        self._core.visited(self.token)
         if not self._core.is_operational:
             # Nobody keeps the token of a ring that is still in recovery somewhere.
             self.token = replace(self.token, turns=0)
+        self._core.visited(self.token)
         self._send(self._share(self.token))
         self._keep_or_pass()
 
