@@ -44,11 +44,6 @@ class NeverRests(Counter):
         self.env.set_timer("hold", 0.01)
 
 
-class ForgetsTheTokenAtRestart(Counter):
-    def on_start(self, stored):
-        super().on_start({})
-
-
 class NeverAsksForANewList(Reformation):
     def start(self, suspected=0, wanted=0):
         pass
@@ -115,7 +110,6 @@ MUTANTS = (
     Mutant(RemovesWhatIsNotCommitted, "An owner removes its entries after one cycle, whoever has counted itself in."),
     Mutant(HoldsOldTokens, "A host that gets a token again owns it again."),
     Mutant(NeverRests, "The token goes round as fast when there is nothing to do."),
-    Mutant(ForgetsTheTokenAtRestart, "A host that restarts does not know the token that it passed on."),
     part("_data", CountsWithoutHaving, "A host counts itself in for messages that it lacks."),
     part("_data", DeliversInItsOwnOrder, "Every other host delivers what it commits together in the reverse order."),
     part("_data", ForgetsMessagesAtRestart, "A host that restarts forgets the messages that it has."),

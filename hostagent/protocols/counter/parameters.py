@@ -19,7 +19,7 @@ class CounterParameters(Parameters, frozen=True, kw_only=True):
     """Inside a cycle, messages are ordered as the list is, or as the list is from another host in each cycle."""
     commit: Literal["cycle", "entry"] = "cycle"
     """Commit whole cycles, as in the paper, or each entry as soon as all before it are committed, up to a cycle earlier."""
-    tries: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    tries: Annotated[int, msgspec.Meta(ge=1, le=20)] = 4
     """L: how often a token is reissued before the next owner counts as failed."""
     longest_wait_ms: Milliseconds = 2000.0
     """No answer is awaited for longer: more than a round trip over three links with a delay of 200 ms each."""

@@ -385,7 +385,7 @@ class Counter(Core):
             if to:
                 self.env.send(to, piece, Purpose.CONTROL)
             else:
-                to_everybody(self.env, piece, places(state.members, self.env.hosts))
+                to_everybody(self.env, piece, places(state.members, self.env.hosts), state.hop)
 
     def _wait_for_next(self) -> None:
         """Listen for the token of the next owner, for longer if that one may rest."""

@@ -154,7 +154,7 @@ class Reformation(Part):
                 if place not in self._votes:
                     self.env.send(host, reform, Purpose.CONTROL)
         else:
-            to_everybody(self.env, reform, self.env.hosts)
+            to_everybody(self.env, reform, self.env.hosts, self._generation // self._rules.hosts)
             for host in self.env.peers:
                 self._trips.asked(host, self.env.now())
         self.env.set_timer("ask", self._wait_s(self._tries) * self.env.random.uniform(1.0, 1.5))
@@ -212,9 +212,9 @@ class Reformation(Part):
         self._on_formed(reformed(state, generation, self.env.hosts.index(self.env.host), votes))
 
 
-def to_everybody(env: Environment, message: Message, hosts: Collection[str]) -> None:
-    """Send to the view of everybody's group, and to those of `hosts` that are not in it."""
-    env.multicast(EVERYBODY, message, Purpose.CONTROL)
+def to_everybody(env: Environment, message: Message, hosts: Collection[str], turn: int) -> None:
+    """Send to the view of everybody's group, and to those of `hosts` that are not in it; `turn` as in `multicast`."""
+    env.multicast(EVERYBODY, message, Purpose.CONTROL, turn)
     for host in hosts:
         if host != env.host and host not in env.groups[EVERYBODY]:
             env.send(host, message, Purpose.CONTROL)
