@@ -318,6 +318,14 @@ def test_a_host_sends_a_window_of_messages_between_two_turns_and_the_others_wait
     assert delivered(world) == [[("h2", number) for number in range(1, 13)]] * 3
 
 
+def test_messages_that_wait_at_their_source_do_not_count_as_a_full_buffer():
+    world = World(Counter, 3, window=5, buffer=20)
+    for _ in range(100):
+        world.broadcast("h2")
+    run(world, 3.0)
+    assert delivered(world) == [[("h2", number) for number in range(1, 101)]] * 3
+
+
 def test_messages_wait_while_a_destination_says_that_its_buffer_is_nearly_full():
     """Section 3.2: the local and localC fields."""
     world = World(Counter, 3)

@@ -47,6 +47,7 @@ SMALLER = {
     "spo_loss": {"messages": "120"},
     "spo_subsets": {},
     "spo_waits": {"messages": "300"},
+    "loss_within_two_cycles": {},
     "token_failures": {},
     "token_lost": {"messages": "300"},
     "tuning": {},

@@ -67,6 +67,11 @@ class Outbox(Part):
         """Whether there are messages that are not in the token yet."""
         return self._sent > self.attached or self._sent + 1 in self._own
 
+    @property
+    def unsent(self) -> int:
+        """How many messages wait for flow control."""
+        return next(reversed(self._own)) - self._sent if self._own else 0
+
     def has_told(self, place: int) -> bool:
         """Whether the last message that was sent went to this host."""
         return self._sent > self.attached and self._sent in self._own and bool(self._own[self._sent][0] >> place & 1)

@@ -343,7 +343,7 @@ class Counter(Core):
         self._commit(frontier)
         entries = [entry for entry in state.entries if entry.position > frontier or not self._removes(entry)]
         entries += self._outbox.attach(self._rules.position(state.cycle, self._me))
-        local, overload = self._flow.fields(state, self._me, self._data.undone)
+        local, overload = self._flow.fields(state, self._me, self._data.undone - self._outbox.unsent)
         changed = self._alert or self._has_work or state.entries != self._latest.entries
         passed = state.passed_on(self._me, self._data.done, entries, local=local, overload=overload, changed=changed)
         next_owner = passed.next
