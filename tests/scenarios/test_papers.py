@@ -38,6 +38,7 @@ SMALLER = {
     "silent_host": {},
     "site_fails_atomic": {},
     "site_fails_non_atomic": {},
+    "slow_receiver": {},
     "source_cut_off": {"size": "2"},
     "source_dies_between_phases": {},
     "table_2_1": {"messages": "60"},
