@@ -58,6 +58,7 @@ class Gathering(Part):
         self._agreeing: frozenset[str] = frozenset()
         self._joins = 0
         """How often these sets were proposed."""
+        self._turn = 0
         self._is_settled = False
         """Whether hosts that are far away have had time to be heard."""
         self.is_gathering = False
@@ -155,12 +156,13 @@ class Gathering(Part):
             self._propose()
 
     def _tell_everybody(self, message: Message) -> None:
-        """Send to the members of the view together, and to each other host."""
-        members = self.env.groups[EVERYBODY]
-        self.env.multicast(EVERYBODY, message, Purpose.CONTROL, turn=self._joins)
-        for host in self.env.peers:
-            if host not in members:
-                self.env.send(host, message, Purpose.CONTROL)
+        """Send to the members of the view together, and to each other host; each time another one is the first, as queues may be short."""
+        self._turn += 1
+        self.env.multicast(EVERYBODY, message, Purpose.CONTROL, turn=self._turn)
+        others = [host for host in self.env.peers if host not in self.env.groups[EVERYBODY]]
+        start = self._turn % len(others) if others else 0
+        for host in (*others[start:], *others[:start]):
+            self.env.send(host, message, Purpose.CONTROL)
 
     def _on_join(self, sender: str, join: Join) -> None:
         """The paper's rules for the sets of another host."""
