@@ -42,7 +42,6 @@ class History(Part):
         """For each member, the number of the last entry for it that was forgotten."""
         self._marks = dict.fromkeys(members, 0)
         """For each member, the number up to which it has everything that is for it, as far as is known here."""
-        self._excused: dict[str, None] = {}
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the entries; what members have must be learnt again."""
@@ -110,15 +109,6 @@ class History(Part):
         # If an entry is kept, a member that lacks it or has not said that it has it is known to have nothing after those forgotten.
         return self._marks[member] > before and before <= self._forgotten and self._forget()
 
-    def excuse(self, member: str) -> bool:
-        """Do not keep entries for a member any more, as it is dead or out; says whether there is room again."""
-        self._excused[member] = None
-        return self._forget()
-
-    def expect(self, member: str) -> None:
-        """Keep entries for a member again."""
-        self._excused.pop(member, None)
-
     def cut_after(self, number: int) -> None:
         """Take back all entries after this one: they were never valid. Their numbers are given again."""
         assert number >= self._forgotten, "what all have cannot be taken back"
@@ -139,8 +129,7 @@ class History(Part):
 
     def _forget(self) -> bool:
         """Forget the oldest entries, up to the first one that a member may lack."""
-        waited_for = (member for member in self.lagging() if member not in self._excused)
-        everywhere = min((self._marks[member] for member in waited_for), default=self.last)
+        everywhere = min((self._marks[member] for member in self.lagging()), default=self.last)
         if everywhere <= self._forgotten:
             return False
         was_full = self.is_full

@@ -116,18 +116,6 @@ def test_a_member_never_has_more_than_was_given_out_and_does_not_unlearn(keeper)
     assert keeper.history.has("h2") == 1
 
 
-def test_nothing_is_kept_for_a_member_that_is_excused_until_it_is_expected_again(keeper):
-    for value in "abcd":
-        keeper.history.append(value)
-    keeper.history.acknowledge("h2", 4)
-    assert keeper.history.excuse("h3")
-    assert len(keeper.history) == 0
-    keeper.history.expect("h3")
-    keeper.history.append("e")
-    keeper.history.acknowledge("h2", 5)
-    assert len(keeper.history) == 1
-
-
 def test_what_is_cut_off_at_the_end_was_never_there(keeper):
     for value, receivers in (("a", None), ("b", ["h2"]), ("c", None)):
         keeper.history.append(value, receivers)
