@@ -97,6 +97,12 @@ Ranges = Annotated[
     Rule(_is_ascending, "malformed"),
 ]
 """Sequence numbers as ranges from a first to a last one, in ascending order and with a gap between two of them."""
+NumberOfEach = Annotated[
+    tuple[SequenceNumber, ...],
+    msgspec.Meta(max_length=LONGEST_PAYLOAD),
+    Rule(lambda numbers, hosts: len(numbers) == len(hosts), "malformed"),
+]
+"""A number for each host of the run, in the static order."""
 HostName = Annotated[str, Rule(lambda name, hosts: name in hosts, "unknown_host")]
 """A host of the run."""
 HostNameOrNone = Annotated[str, Rule(lambda name, hosts: not name or name in hosts, "unknown_host")]

@@ -9,10 +9,10 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, Ranges, Rule
-from hostagent.protocols.timestamp.messages import Have, HaveOrNone
-from hostagent.protocols.trans_total.messages import Counts, Marks
-from hostagent.protocols.two_phase.messages import Seen
+from hostagent.contract.messages import HostName, HostNameOrNone, HostSet, HostSetOrNone, Message, NumberOfEach, Ranges, Rule
+from hostagent.protocols.timestamp.messages import HaveOrNone
+from hostagent.protocols.totem.messages import Requests
+from hostagent.protocols.trans_total.messages import Marks
 
 RUN = 0xDEADBEEF
 NUMBERS = {"h1": 1, "h2": 2, "h900": 900}
@@ -37,10 +37,11 @@ _RULED = {
     HostNameOrNone: st.sampled_from(["", *NUMBERS]),
     HostSet: _HOST_SETS,
     HostSetOrNone: st.just(b"") | _HOST_SETS,
-    Seen: _NUMBER_OF_EACH,
-    Have: _NUMBER_OF_EACH,
+    NumberOfEach: _NUMBER_OF_EACH,
     HaveOrNone: st.just(()) | _NUMBER_OF_EACH,
-    Counts: _NUMBER_OF_EACH,
+    Requests: st.lists(
+        st.tuples(st.integers(1, 2**31), st.integers(2**31, 2**32 - 1), st.integers(0, len(NUMBERS) - 1)), max_size=3
+    ).map(tuple),
     Marks: st.lists(st.tuples(st.integers(0, len(NUMBERS) - 1), st.integers(1, 2**32 - 1)), max_size=3).map(tuple),
     Ranges: _FIRST_AND_LAST.map(lambda ends: tuple(zip(ends[::2], ends[1::2], strict=False))).filter(
         lambda ranges: all(one[1] + 1 < other[0] for one, other in pairwise(ranges))

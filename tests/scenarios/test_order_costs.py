@@ -27,4 +27,4 @@ def test_no_row_is_below_the_least_that_any_protocol_needs():
                 assert row.packets[1](place) >= n - 1
                 assert row.expensive[1](place) >= k - 1
                 assert row.to_group[1](place) >= 1
-                assert row.latencies[1](place) >= 1
+                assert row.latencies is None or row.latencies[1](place) >= 1

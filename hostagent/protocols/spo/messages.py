@@ -1,18 +1,13 @@
-"""What entities of SPO send each other. A vector has one number for each host of the run, in the static order."""
+"""What entities of SPO send each other."""
 
 from typing import Annotated
 
 import msgspec
 
-from hostagent.contract.messages import HostSet, Message, Payload, Rule, SequenceNumber
+from hostagent.contract.messages import HostSet, Message, NumberOfEach, Payload, SequenceNumber
 
+# Two numbers for each host must fit into a PDU beside its payload.
 MOST_HOSTS = 100
-Vector = Annotated[
-    tuple[SequenceNumber, ...],
-    msgspec.Meta(max_length=MOST_HOSTS),
-    Rule(lambda numbers, hosts: len(numbers) == len(hosts), "malformed"),
-]
-"""A number for each host."""
 Buffers = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
@@ -23,9 +18,9 @@ class Pdu(Message, frozen=True):
     """TSEQ: its number among all PDUs of its sender."""
     destinations: HostSet
     """DST: the entities that must accept it."""
-    pseq: Vector
+    pseq: NumberOfEach
     """PSEQ: for each entity, the number of this PDU among those of its sender to it; where it is not for that entity, of the next one."""
-    ack: Vector
+    ack: NumberOfEach
     """ACK: for each entity, the TSEQ that the sender expects from it next."""
     buffers: Buffers
     """BUF: the buffers that its sender has left."""
@@ -40,8 +35,8 @@ class Status(Message, frozen=True):
     """What the next PDU of its sender would say. It has no number of its own, so it may be lost; `asks` for the status of the receiver."""
 
     tseq: SequenceNumber
-    pseq: Vector
-    ack: Vector
+    pseq: NumberOfEach
+    ack: NumberOfEach
     buffers: Buffers
     asks: bool
 

@@ -10,6 +10,7 @@ from hostagent.contract.messages import (
     HostSet,
     HostSetOrNone,
     Message,
+    NumberOfEach,
     Payload,
     Ranges,
     Rule,
@@ -22,11 +23,7 @@ Clock = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 """A logical clock, from 1; 0 at the start."""
 MOST_HOSTS: Final = 200
 """That many numbers fit into a datagram beside everything else."""
-Have = Annotated[
-    tuple[SequenceNumber, ...],
-    msgspec.Meta(max_length=MOST_HOSTS),
-    Rule(lambda value, hosts: len(value) == len(hosts), "malformed"),
-]
+Have = NumberOfEach
 """For each host of the run, the number of its messages that the sender has, without gaps."""
 HaveOrNone = Annotated[
     tuple[SequenceNumber, ...],

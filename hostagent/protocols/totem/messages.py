@@ -39,8 +39,13 @@ Report = tuple[RingCode, SequenceNumber, SequenceNumber, Annotated[tuple[Range, 
 all members have everything, and the ranges that it has beyond its first gap."""
 
 
-def _fits(requests: tuple[Request, ...]) -> bool:
-    return all(1 <= first <= last for first, last, _ in requests)
+Requests = Annotated[
+    tuple[Request, ...],
+    msgspec.Meta(max_length=MOST_REQUESTS),
+    Rule(lambda requests, _: all(1 <= first <= last for first, last, _ in requests), "malformed"),
+    Rule(lambda requests, hosts: all(place < len(hosts) for _, _, place in requests), "unknown_host"),
+]
+"""What members of a ring lack."""
 
 
 class Data(Message, frozen=True):
@@ -80,12 +85,7 @@ class Token(Message, frozen=True):
     """The member that was the last to send messages of its own."""
     turns: Annotated[int, msgspec.Meta(ge=0, le=2)]
     """How often the token came back to `last` while nobody else had anything to send: two means that `last` may keep it."""
-    missing: Annotated[
-        tuple[Request, ...],
-        msgspec.Meta(max_length=MOST_REQUESTS),
-        Rule(lambda value, _: _fits(value), "malformed"),
-        Rule(lambda value, hosts: all(place < len(hosts) for _, _, place in value), "unknown_host"),
-    ] = ()
+    missing: Requests = ()
 
 
 class Wake(Message, frozen=True):

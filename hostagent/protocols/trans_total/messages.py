@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hostagent.contract.messages import HostNameOrNone, HostSetOrNone, Message, Payload, Rule, SequenceNumber
+from hostagent.contract.messages import HostNameOrNone, HostSetOrNone, Message, NumberOfEach, Payload, Rule
 
 MOST_ACKS: Final = 12
 MOST_HEARD: Final = 4
@@ -31,11 +31,7 @@ def _exist(marks: tuple[Mark, ...], hosts: Collection[str]) -> bool:
 
 
 Marks = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MOST_ACKS_OF_NULL), Rule(_exist, "unknown_host")]
-Counts = Annotated[
-    tuple[SequenceNumber, ...],
-    msgspec.Meta(max_length=MOST_HOSTS),
-    Rule(lambda counts, hosts: len(counts) == len(hosts), "unknown_host"),
-]
+Counts = NumberOfEach
 """A number for each host, in the static order."""
 
 

@@ -11,8 +11,8 @@ from hostagent.contract.messages import (
     HostName,
     HostSetOrNone,
     Message,
+    NumberOfEach,
     Payload,
-    Rule,
     SequenceNumber,
     host_set,
     hosts_in,
@@ -31,11 +31,7 @@ Ballot = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 """0 for the source of a message; others take over with ballots k n + i, of which host i of n has those for k = 1, 2, ..."""
 MOST_HOSTS = 200
 """With election, that many numbers fit into a datagram beside everything else."""
-Seen = Annotated[
-    tuple[SequenceNumber, ...],
-    msgspec.Meta(max_length=MOST_HOSTS),
-    Rule(lambda value, hosts: len(value) == len(hosts), "malformed"),
-]
+Seen = NumberOfEach
 """For each host of the run, the last of its messages that has a priority."""
 
 
