@@ -69,6 +69,12 @@ def test_what_it_delivers_after_it_knows_must_be_in_order():
     assert verdict(OPERATIONAL, history(*excluded(0.2), failed(3))) is not Verdict.VIOLATED
 
 
+def test_what_the_excluding_host_delivers_at_the_same_instant_comes_after_the_exclusion():
+    """In a simulation a manager excludes a host and delivers what it lacks in one step, which takes no time."""
+    assert verdict(OPERATIONAL, history(*excluded(5))) is not Verdict.VIOLATED
+    assert verdict(OPERATIONAL, history(*excluded(5.5))) is Verdict.VIOLATED
+
+
 def test_what_others_delivered_before_the_exclusion_is_not_forgiven():
     assert verdict(OPERATIONAL, history(*excluded(8))) is Verdict.VIOLATED
 

@@ -90,7 +90,8 @@ def _failures(history: History, connectivity: Connectivity) -> dict[str, list[Co
     """When each host may have failed: crashes, and the times in which others treated it as failed and it did not know."""
     found = {host: list(spans) for host, spans in connectivity.crashes.items()}
     for at_ns, host, known_ns in history.exclusions:
-        found.setdefault(host, []).append((at_ns, known_ns))
+        # Who excludes a host delivers in the same step, and in a simulation at the same instant: that comes after the exclusion.
+        found.setdefault(host, []).append((at_ns - 1, known_ns))
     return found
 
 
