@@ -30,9 +30,9 @@ B1, B2, B3 = (entry(BETA, number) for number in (1, 2, 3))
 G1 = entry(GAMMA, 1)
 
 
-def report(*entries, accepted=0, members="abcde", lacking=(), wishes=None):
+def report(*entries, accepted=0, members="abcde", lacking=(), wishes=None, forgotten=()):
     groups = {group: host_set(hosts, HOSTS) for group, hosts in MEMBERS.items()}
-    passed = {one.flow: one.sequence for one in entries}
+    passed = {one.flow: one.sequence for one in (*forgotten, *entries)}
     return Report(
         accepted,
         host_set(members, HOSTS),
@@ -129,12 +129,25 @@ def test_a_host_is_sent_only_the_payloads_that_it_lacks():
 
 @pytest.mark.parametrize("order", [(A1, B1, A2), (B1, A1, A2), (A1, A2, B1)])
 def test_every_history_is_a_part_of_the_merged_order(order):
-    histories = {"a": [one for one in order if one.group == ALPHA], "c": list(order), "d": list(order[:2])}
-    assert merged(histories, HOSTS) == list(order)
+    reports = {"a": report(*(one for one in order if one.group == ALPHA)), "c": report(*order), "d": report(*order[:2])}
+    assert merged(reports, HOSTS) == list(order)
+
+
+@pytest.mark.parametrize("keeps_for_all", [False, True])
+def test_a_host_that_has_forgotten_a_settled_message_does_not_lack_it(keeps_for_all):
+    """All have alpha-1; a and d know, e does not. d has delivered beta-2 before alpha-2, so e, which lacks both, must do the same."""
+    reports = {
+        "a": report(A2, forgotten=[A1]),
+        "b": report(A2, forgotten=[A1]),
+        "c": report(B1, B2, forgotten=[A1]),
+        "d": report(B1, B2, A2, forgotten=[A1]),
+        "e": report(A1, B1),
+    }
+    assert [one.message for one in plan(**reports, keeps_for_all=keeps_for_all).order] == [B2.message, A2.message]
 
 
 def test_reports_that_contradict_each_other_still_give_an_order():
-    assert {one.message for one in merged({"a": [A1, A2], "b": [A2, A1]}, HOSTS)} == {A1.message, A2.message}
+    assert {one.message for one in merged({"a": report(A1, A2), "b": report(A2, A1)}, HOSTS)} == {A1.message, A2.message}
 
 
 def test_messages_to_the_same_listed_hosts_are_a_flow_of_their_own():

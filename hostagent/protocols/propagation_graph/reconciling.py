@@ -11,7 +11,8 @@ plans that hosts report, the one with the highest number continues all that ever
 The order. Within a graph, messages that meet at two hosts meet in the same order, so the reports of current hosts are parts of one order.
 What a host has passed on comes before everything for that host that it lacks: in the paper's Figure 7.1, d has beta-1 and lacks alpha-3, so
 e, which lacks both, must deliver beta-1 first, though no report has both. Where a choice is left, the message that is named first, in the
-order of hosts, goes first.
+order of hosts, goes first. A host does not lack what it has passed on and does not report any more: that is settled (`journal`), though
+others that do not know it yet still report it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     last = max(report.accepted for report in reports.values())
     newest = [report for report in reports.values() if report.accepted == last]
     before = hosts_in(newest[0].members, hosts)
-    current = {host: _delivered(report) for host, report in reports.items() if host in before}
+    current = {host: _Delivered(report) for host, report in reports.items() if host in before}
     recovering = [host for host in reports if host not in before]
     passed: Passed = {}
     for report in newest:
@@ -114,17 +115,24 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     owed = hosts if keeps_for_all else tuple(current)
     order = [
         entry
-        for entry in merged({host: report.entries for host, report in reports.items() if report.accepted == last}, hosts)
-        if any(entry.message not in current.get(host, ()) for host in hosts_in(entry.to, hosts) if host in owed)
+        for entry in merged({host: report for host, report in reports.items() if report.accepted == last}, hosts)
+        if any(host not in current or current[host].lacks(entry) for host in hosts_in(entry.to, hosts) if host in owed)
     ]
     groups = _with_wishes(graph, newest, reports, hosts)
     return Plan(graph, host_set(tuple(reports), hosts), host_set(recovering, hosts), groups, list(passed.items()), order)
 
 
-def _delivered(report: Report) -> frozenset[MessageId]:
-    """The messages of a report that the host has delivered, or would have if they were for it."""
-    lacking = frozenset(report.lacking)
-    return frozenset(entry.message for place, entry in enumerate(report.entries) if place not in lacking)
+class _Delivered:
+    """What a host has delivered, or would have if it were for it, as its report shows."""
+
+    def __init__(self, report: Report) -> None:
+        lacking = frozenset(report.lacking)
+        self._lacks = {entry.message: place in lacking for place, entry in enumerate(report.entries)}
+        self._passed = dict(report.passed)
+
+    def lacks(self, entry: Entry) -> bool:
+        """Whether the host has not delivered a message."""
+        return self._lacks.get(entry.message, entry.sequence > self._passed.get(entry.flow, 0))
 
 
 def _with_wishes(graph: int, newest: Sequence[Report], reports: Mapping[str, Report], hosts: tuple[str, ...]) -> Groups:
@@ -142,15 +150,19 @@ def _with_wishes(graph: int, newest: Sequence[Report], reports: Mapping[str, Rep
     return Groups(members, since)
 
 
-def merged(histories: Mapping[str, Sequence[Entry]], hosts: tuple[str, ...]) -> list[Entry]:
+def merged(reports: Mapping[str, Report], hosts: tuple[str, ...]) -> list[Entry]:
     """One order of all entries that each of the histories is the beginning of, as far as its host is concerned."""
-    entries = {entry.message: entry for history in histories.values() for entry in history}
+    entries = {entry.message: entry for report in reports.values() for entry in report.entries}
     later: dict[MessageId, list[MessageId]] = {message: [] for message in entries}
     waits_for = dict.fromkeys(entries, 0)
-    for host, history in histories.items():
-        has = [entry.message for entry in history]
-        known = frozenset(has)
-        lacks = [message for message, entry in entries.items() if message not in known and host in hosts_in(entry.to, hosts)]
+    for host, report in reports.items():
+        has = [entry.message for entry in report.entries]
+        known, passed = frozenset(has), dict(report.passed)
+        lacks = [
+            message
+            for message, entry in entries.items()
+            if message not in known and entry.sequence > passed.get(entry.flow, 0) and host in hosts_in(entry.to, hosts)
+        ]
         steps = [*pairwise(has), *((has[-1], message) for message in lacks if has)]
         for before, after in steps:
             later[before].append(after)
