@@ -38,6 +38,9 @@ from testbed.network.plan import Plan
 from testbed.network.shell import WITH_US
 
 PATIENCE_S = 60.0
+# How soon requests that found the socket of an agent full are sent again. The kernel keeps eleven of them, so with a long wait a stream
+# that is faster than its agent would go on at a few requests each time.
+RESEND_S = 0.002
 # The program that forks the agents, as words for Python. Tests run a launcher with protocols of their own.
 LAUNCHER = ("-m", "hostagent.runtime.launcher")
 
@@ -210,6 +213,8 @@ class Agents:
             return
         for host in list(self._unsent):
             self._send_waiting(host)
+        if self._unsent:
+            wait_s = min(wait_s, RESEND_S)
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             if not selector.select(wait_s):
