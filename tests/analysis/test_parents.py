@@ -135,8 +135,8 @@ def test_a_restart_leaves_a_host_without_parents():
     again = ("h2", 3 * SECOND, "start", "", 0, {"incarnation": 2})
     history = make(("h1", "h2", "h3"), numbered(start, told("h2", 1, "h1"), told("h2", 2, "h3", "h3"), again), 9 * SECOND, ())
     assert history.parents == (
-        ParentChange(SECOND, "h2", "h1", "h1", 2),
-        ParentChange(2 * SECOND, "h2", "h3", "h3", 3),
+        ParentChange(SECOND, "h2", "h1", "h1", 2, leads=False),
+        ParentChange(2 * SECOND, "h2", "h3", "h3", 3, leads=False),
         ParentChange(3 * SECOND, "h2", "h1", "", 4),
         ParentChange(3 * SECOND, "h2", "h3", "", 4),
     )
@@ -275,7 +275,7 @@ def run(tmp_path):
     """A run directory in which h4 attaches late to the wrong host, and s2-s3 fails for a while."""
     maker = honest("cluster-tree")
     for host, at_s, parent in (("h2", 1, "h1"), ("h3", 1, "h1"), ("h4", 2, "h1"), ("h4", 3, "h3")):
-        details = {"source": "h1", "parent": parent}
+        details = {"source": "h1", "parent": parent, "leader": False}
         maker.events[host].append(Event(at_ns=START_NS + at_s * SECOND, event="parent", details=details))
     for word, at_s in (("link-down", 10), ("link-up", 20)):
         at_ns = START_NS + at_s * SECOND

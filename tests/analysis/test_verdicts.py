@@ -36,8 +36,9 @@ def sampled(promise=PROMISE) -> Maker:
     return maker
 
 
-# In the honest run hosts deliver a message as soon as they have it, which is not safe; and check_run alone knows no datagrams.
-OTHERS = {Guarantee.SAFE, Guarantee.GENUINE, Guarantee.ONE_TOKEN}
+# In the honest run hosts deliver a message as soon as they have it, which is not safe, and install no views; and check_run alone knows no
+# datagrams.
+OTHERS = {Guarantee.SAFE, Guarantee.VIEW_PROGRESS, Guarantee.GENUINE, Guarantee.ONE_TOKEN}
 EVERYTHING = msgspec.structs.replace(PROMISE, guarantees=tuple(one for one in Guarantee if one not in OTHERS))
 
 
@@ -91,7 +92,7 @@ def test_the_history_of_a_run_has_its_groups_and_samples(tmp_path):
     assert history.broadcasts[0].group == 3
     assert history.samples[0] == Sample(START_NS + 10**9, "h1", 6, 4)
     assert len(history.samples) == 4 * 29
-    assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3", 32)
+    assert history.parents[-1] == ParentChange(START_NS + 30 * 10**9, "h4", "h1", "h3", 32, leads=False)
     assert history.suspicions[0] == Suspicion(START_NS + 31 * 10**9, "h2", "h4", True)
 
 

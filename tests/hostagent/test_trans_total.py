@@ -364,6 +364,7 @@ def test_more_hosts_than_a_datagram_has_numbers_for_are_refused():
 
 def test_a_status_of_another_number_of_hosts_and_a_mark_of_no_host_are_refused():
     world = World(TransTotal, 3)
-    for message in (Status(0, "h1", 0, (1, 2), True), Said(0, "h1", 0, 1, ((3, 1),))):
-        with pytest.raises(Exception, match="unknown_host"):
+    refused = {"malformed": Status(0, "h1", 0, (1, 2), True), "unknown_host": Said(0, "h1", 0, 1, ((3, 1),))}
+    for reason, message in refused.items():
+        with pytest.raises(Exception, match=reason):
             world.codec.decode(world.codec.encode(1, 1, message, Purpose.CONTROL, 0))
