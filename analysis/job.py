@@ -87,10 +87,11 @@ def compare(groups: plots.Groups, directory: Path) -> list[Path]:
         raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error
 
 
-def draw(sweep: Sweep, directory: Path) -> list[Path]:
-    """Draw the plot of a sweep; returns the files written."""
+def draw(sweeps: Sequence[Sweep], directory: Path) -> list[Path]:
+    """Draw the plots of sweeps; returns the files written."""
+    names = ["sweep", *(f"sweep-{number}" for number in range(2, len(sweeps) + 1))]
     try:
-        return plots.save([("sweep", plots.sweep_figure(sweep))], directory)
+        return plots.save([(name, plots.sweep_figure(sweep)) for name, sweep in zip(names, sweeps, strict=False)], directory)
     except OSError as error:
         raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error
 

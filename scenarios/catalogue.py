@@ -6,8 +6,8 @@ The keys of the workload (messages, interval, arrivals, ...), `sources` (`all`, 
 `scenarios.groups`) can be set for every scenario.
 
 `scenario` returns a Scenario, which is run with each of its protocols, or several Variants, one for each run. The file may also have
-functions that evaluate the runs: `claims(runs)` returns a Claim for each statement that the scenario is to show, and `sweep(runs)` a Sweep,
-which is drawn as a plot.
+functions that evaluate the runs: `claims(runs)` returns a Claim for each statement that the scenario is to show, `sweep(runs)` a Sweep, or
+several with names, which are drawn as plots, and `tables(runs)` Tables, which are shown beside those of a paper.
 """
 
 import dataclasses
@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, evaluate, over_repeats
+from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, Table, evaluate, over_repeats
+from analysis.figures.stated import ComparedTable, compare_tables
 from scenarios.groups import GroupError, read_groups
 from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError
@@ -30,6 +31,8 @@ from topologies.properties import PROPERTIES, number, signed_whole
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
+_OPTIONAL = ("claims", "sweep", "tables")
+"""The functions that a scenario may have, beside `scenario`."""
 # A user's script may raise anything. Without SystemExit here, a script that calls sys.exit(0) would end Castbed as if all promises held.
 _USERS_FAULT = (Exception, SystemExit)
 
@@ -42,7 +45,8 @@ class Definition:
     summary: str
     function: Callable[..., Scenario | Sequence[Variant]]
     claims: Callable[[Runs], Iterable[Claim]] | None = None
-    sweep: Callable[[Runs], Sweep] | None = None
+    sweep: Callable[[Runs], Sweep | Sequence[Sweep]] | None = None
+    tables: Callable[[Runs], Iterable[Table]] | None = None
 
     @property
     def keys(self) -> dict[str, Callable[[str], Any]]:
@@ -70,16 +74,23 @@ class Definition:
         """Evaluate the claims on these runs; an empty list if the scenario makes none."""
         return self._call("claims", lambda: evaluate(self.claims, runs) if self.claims else [])
 
-    def picture(self, runs: Sequence[MeasuredRun]) -> Sweep | None:
-        """The sweep that the scenario draws from its runs, with intervals over seeds; None if it draws none, or if a run is missing."""
-        sweep, seeds = self.sweep, dict.fromkeys(run.summary.seed for run in runs)
-        if sweep is None or not seeds:
-            return None
+    def pictures(self, runs: Sequence[MeasuredRun]) -> list[Sweep]:
+        """The sweeps that the scenario draws from its runs, with intervals over seeds; none if a run is missing."""
+        by_seed = self._by_seed("sweep", lambda chosen: _several(self.sweep(chosen)) if self.sweep else [], runs)
+        return [over_repeats(same) for same in zip(*by_seed, strict=True)]
+
+    def compare_tables(self, runs: Sequence[MeasuredRun]) -> list[ComparedTable]:
+        """The tables of a paper beside ours, with intervals over seeds; none if a run is missing."""
+        return compare_tables(self._by_seed("tables", lambda chosen: list(self.tables(chosen)) if self.tables else [], runs))
+
+    def _by_seed(self, name: str, function: Callable[[Runs], list[T]], runs: Sequence[MeasuredRun]) -> list[list[T]]:
+        """What a function of the script makes of the runs of each seed."""
+        seeds = dict.fromkeys(run.summary.seed for run in runs)
         of_seed = [Runs([run for run in runs if run.summary.seed == seed]) for seed in seeds]
         try:
-            return over_repeats([self._call("sweep", partial(sweep, chosen)) for chosen in of_seed])
+            return [self._call(name, partial(function, chosen)) for chosen in of_seed]
         except MissingRun:
-            return None
+            return []
 
     def _call(self, name: str, function: Callable[[], T]) -> T:
         """Call a function of the user's script; its failure becomes a sentence."""
@@ -133,16 +144,20 @@ def _load(path: Path) -> Definition:
         raise ScenarioError(f"{path} cannot be loaded{_why(error)}") from error
     if "scenario" not in module:
         raise ScenarioError(f"{path} has no function scenario(): see scenarios/general/grid.py for an example")
-    for name in ("claims", "sweep"):
+    for name in _OPTIONAL:
         _check_takes_runs(path, name, module.get(name))
     summary = inspect.cleandoc(module["__doc__"] or "").split("\n", 1)[0]
-    return Definition(path.stem, summary, module["scenario"], module.get("claims"), module.get("sweep"))
+    return Definition(path.stem, summary, module["scenario"], *(module.get(name) for name in _OPTIONAL))
 
 
 def _check_takes_runs(path: Path, name: str, function: Any) -> None:
     """Refuse a function that cannot be called with the runs, before any run is made."""
     if function is not None and not (callable(function) and len(inspect.signature(function).parameters) == 1):
         raise ScenarioError(f"{path}: {name} must be a function of one argument, the runs: def {name}(runs: Runs)")
+
+
+def _several(drawn: Sweep | Sequence[Sweep]) -> list[Sweep]:
+    return [drawn] if isinstance(drawn, Sweep) else list(drawn)
 
 
 def _variants(result: Any) -> Iterable[Variant]:

@@ -8,6 +8,7 @@ import msgspec
 from analysis.figures.forest import HopTimes, Way, hop_times, way_of, ways
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
+from analysis.figures.stated import Entry, Table
 from analysis.figures.statistics import estimate
 from analysis.judging.findings import Verdict
 from analysis.judging.judge import Promised
@@ -19,11 +20,14 @@ from runfiles.versions import decode_file, format_of
 __all__ = [
     "Claim",
     "Claims",
+    "Entry",
     "HopTimes",
     "MeasuredRun",
     "MissingRun",
     "Runs",
     "Sweep",
+    "Table",
+    "Verdict",
     "Way",
     "evaluate",
     "hop_times",
@@ -57,6 +61,8 @@ class Sweep(msgspec.Struct, frozen=True):
     """By line, of each point the 95 % confidence interval over repeats; empty without repeats."""
     ticks: tuple[str, ...] = ()
     """The names of x = 0, 1, ... if they stand for things that are no numbers."""
+    name: str = ""
+    """As the paper calls the figure, such as `Figure 3`; needed where a scenario draws several."""
 
 
 def over_repeats(sweeps: Sequence[Sweep]) -> Sweep:

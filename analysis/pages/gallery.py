@@ -48,14 +48,14 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
         (directory / "delays", "Delays", delay_caption(several)),
     )
     found = [Picture(stem, title, caption) for stem, title, caption in stems]
-    if (directory / "sweep.png").exists():
-        found.append(
-            Picture(
-                directory / "sweep",
-                "Sweep",
-                "The runs of this scenario: the horizontal axis shows in what they differ, the vertical axis the result.",
-            )
+    found += [
+        Picture(
+            drawn.with_suffix(""),
+            "Sweep",
+            "The runs of this scenario: the horizontal axis shows in what they differ, the vertical axis the result.",
         )
+        for drawn in sorted(directory.glob("sweep*.png"))
+    ]
     for group in groups[: group_plots.MOST_PANELS]:
         for start, caption in _OF_A_RUN.items():
             seed = f", seed {group.runs[0].summary.seed}" if several else ""

@@ -10,7 +10,7 @@ the cell.
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, Unpack
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs, kept
+from analysis.figures.claims import Claim, Entry, MeasuredRun, Runs, Table, Verdict, kept
 from hostagent.contract.promises import Order, Scope, Strength
 from scenarios import Group, Scenario, Variant, Workload
 from topologies import clusters
@@ -96,9 +96,33 @@ def _cell(run: MeasuredRun, title: str, scope: Scope, stated: str) -> Claim:
 
 def _works(run: MeasuredRun, title: str, stated: str) -> Claim:
     """A cell of the columns with networks: whether each message was delivered by all its destinations."""
-    delivered = {host: set(messages) for host, messages in run.delivered().items()}
-    destinations = run.history.destinations
-    right = sum(all(message in delivered[host] for host in hosts) for message, hosts in destinations.items())
+    complete, number = _complete(run)
     network = NETWORKS[run.input.run.medium]
     text = f"{run.label}: {title}, {network}, {STATED[stated]}: {'works' if stated else 'works all the same, which refutes the cell'}"
-    return Claim("Table 2.1", text, right == len(destinations), f"{right} of {len(destinations)} messages delivered everywhere")
+    return Claim("Table 2.1", text, complete == number, f"{complete} of {number} messages delivered everywhere")
+
+
+def _complete(run: MeasuredRun) -> tuple[int, int]:
+    """How many messages all their destinations delivered, and how many there were."""
+    delivered, destinations = run.delivered(), run.history.destinations
+    return sum(all(message in delivered[host] for host in hosts) for message, hosts in destinations.items()), len(destinations)
+
+
+def tables(runs: Runs) -> Iterator[Table]:
+    """The table: what it says of each algorithm on each network, and what the runs show."""
+    rows = {}
+    for run in runs:
+        row, medium = TABLE[run.input.run.protocol], run.input.run.medium
+        orders = {Scope.SINGLE_SOURCE: "*", Scope.MULTIPLE_SOURCE: row.source}
+        orders |= {Scope.MULTIPLE_GROUP: row.group} if row.has_groups else {}
+        complete, number = _complete(run)
+        network = row.point if medium == "unicast" else "*"
+        cells = {f"{scope} order": _entry(run, scope, stated) for scope, stated in orders.items()}
+        works = Entry(STATED[network], "works" if complete == number else "fails", agrees=bool(network) == (complete == number))
+        rows[f"{row.title}, {NETWORKS[medium]}"] = {"network": works, **cells}
+    yield Table("Table 2.1", "Which algorithm gives which order on which network", rows)
+
+
+def _entry(run: MeasuredRun, scope: Scope, stated: str) -> Entry:
+    verdict = run.finding(Order(scope, Strength.STRICT)).verdict
+    return Entry(STATED[stated], str(verdict), agrees=(verdict is Verdict.HOLDS) == bool(stated))

@@ -13,10 +13,10 @@ not in it sends one packet more, n + 1. Delays show better with
     ./castbed run table_4_1 --on simulator --set delay=20ms
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Unpack
 
-from analysis.figures.claims import Claim, HopTimes, MeasuredRun, Runs, Way, hop_times, kept, ways
+from analysis.figures.claims import Claim, Entry, HopTimes, MeasuredRun, Runs, Table, Way, hop_times, kept, ways
 from hostagent.contract.promises import Guarantee, Order, Scope, Strength
 from scenarios import Group, Scenario, Variant, Workload
 from topologies import clusters
@@ -100,6 +100,35 @@ def by_the_table(runs: Runs, table: Mapping[str, Row]) -> Iterator[Claim]:
             yield kept("order", run, Guarantee.CONVERGENCE, expected=True)
             yield _counted(run, row, messages)
             yield _in_time(run, row, messages)
+
+
+def tables(runs: Runs) -> Iterator[Table]:
+    """The table with the formulas for these groups, and what was measured."""
+    yield Table(
+        "Table 4.1", "Packets N and delay D of a multicast on a point-to-point network, means over messages", rows(runs, TABLE)
+    )
+
+
+def rows(runs: Runs, table: Mapping[str, Row]) -> dict[str, dict[str, Entry]]:
+    """N and D of each protocol. What the paper states of D is a bound, with the longest L and P of the run."""
+    found = {}
+    for run in runs:
+        row, messages, sent, took, hop = (
+            table[run.summary.protocol],
+            _messages(run),
+            run.data_packets(),
+            run.last_ms(),
+            hop_times(run),
+        )
+        packets = Entry(row.packets_text, sum(sent.values()) / len(messages), _mean(row.packets(m) for m in messages.values()))
+        bound_ms = _mean(row.delay_ms(m, hop) for m in messages.values())
+        found[run.label] = {"N": packets, "D, ms": Entry(f"at most {row.delay_text}", _mean(took.values()), bound_ms)}
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0
 
 
 def _messages(run: MeasuredRun) -> dict[tuple[str, int], Message]:

@@ -187,8 +187,8 @@ def analyse_runs(
     claims = definition.conclude(runs) if definition else read_claims([out])
     if definition and claims:
         write_claims(claims, out)
-    if definition and (sweep := definition.picture(runs)):
-        plots += job.draw(sweep, out / "plots")
+    if definition and (sweeps := definition.pictures(runs)):
+        plots += job.draw(sweeps, out / "plots")
     report = _report(groups, claims, out, definition)
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")

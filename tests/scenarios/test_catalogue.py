@@ -125,6 +125,7 @@ _ENDS = {
     "scenario": "import sys\ndef scenario(): sys.exit(0)\n",
     "claims": "import sys\ndef claims(runs): sys.exit(0)\ndef scenario(): ...\n",
     "sweep": "import sys\ndef sweep(runs): exit(0)\ndef scenario(): ...\n",
+    "tables": "import sys\ndef tables(runs): sys.exit(0)\ndef scenario(): ...\n",
 }
 
 
@@ -133,8 +134,9 @@ def play_all_of(script, text):
     script.write_text(text)
     found = find(str(script))
     run = SimpleNamespace(summary=SimpleNamespace(seed=1, label="basic"), label="basic")
-    for part in (lambda: found.conclude([run]), lambda: found.picture([run]), lambda: found.build({})):
-        part()
+    for part in (found.conclude, found.pictures, found.compare_tables):
+        part([run])
+    found.build({})
 
 
 @pytest.mark.parametrize("where", _ENDS)

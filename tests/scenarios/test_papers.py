@@ -81,4 +81,5 @@ def test_the_claims_hold(name, spark, tmp_path):
     claims = definition.conclude(runs)
     assert claims
     assert [claim for claim in claims if claim.holds is not True] == []
-    assert definition.sweep is None or definition.picture(runs)
+    assert definition.sweep is None or definition.pictures(runs)
+    assert definition.tables is None or definition.compare_tables(runs)
