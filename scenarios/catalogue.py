@@ -22,8 +22,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from analysis.figures.claims import Claim, MeasuredRun, MissingRun, Runs, Sweep, Table, evaluate, over_repeats
-from analysis.figures.stated import ComparedTable, compare_tables
+from analysis.figures.claims import (
+    Claim,
+    ComparedTable,
+    MeasuredRun,
+    MissingRun,
+    Runs,
+    Sweep,
+    Table,
+    compare_tables,
+    evaluate,
+    over_repeats,
+)
 from scenarios.groups import GroupError, read_groups
 from scenarios.scenario import Arrivals, Scenario, ScenarioError, Variant, Workload
 from topologies import NetworkError

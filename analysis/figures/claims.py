@@ -8,7 +8,7 @@ import msgspec
 from analysis.figures.forest import HopTimes, Way, hop_times, way_of, ways
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
-from analysis.figures.stated import Entry, Table
+from analysis.figures.stated import ComparedTable, Entry, Table, compare_tables
 from analysis.figures.statistics import estimate
 from analysis.judging.findings import Verdict
 from analysis.judging.judge import Promised
@@ -20,6 +20,7 @@ from runfiles.versions import decode_file, format_of
 __all__ = [
     "Claim",
     "Claims",
+    "ComparedTable",
     "Entry",
     "HopTimes",
     "MeasuredRun",
@@ -29,6 +30,7 @@ __all__ = [
     "Table",
     "Verdict",
     "Way",
+    "compare_tables",
     "evaluate",
     "hop_times",
     "kept",
