@@ -7,10 +7,12 @@ and neither do hosts that depart.
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
 from hostagent.contract.core import Core
+from hostagent.contract.promises import Guarantee, Promise
 from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import faults as vocabulary
@@ -30,6 +32,10 @@ PACK_MS = 10.0
 # In one case in this many, messages go to groups instead of everybody, if the protocol knows groups.
 GROUPED_ONE_IN = 3
 MOST_GROUPS = 4
+# In one case in this many hosts are left behind, if the protocol takes deliveries back. That is for longer than a protocol takes to give
+# them up, with messages all the time.
+LEFT_BEHIND_ONE_IN = 2
+LEFT_BEHIND_MS = (4000, 9000)
 # A message and its acknowledgement on the wire, with all headers, without packing.
 BITS_OF_A_COPY = 2400
 # A link is too narrow for a protocol if carrying everything once takes longer than this share of the protocol's patience.
@@ -184,9 +190,17 @@ MEMBERSHIP = ("join", "leave", "arrive", "depart")
 """More kinds of trouble, for protocols that know membership: hosts that join and leave groups, come late, and leave for good."""
 
 
-def troubles(core: type[Core]) -> tuple[str, ...]:
-    """Every kind of trouble that a case of a protocol can have."""
-    return (*TROUBLES, *MEMBERSHIP) if core.knows_membership else TROUBLES
+LEFT_BEHIND = "left-behind"
+"""One more kind, for protocols that take deliveries back: others go on without hosts that have delivered what nobody else has."""
+
+
+def troubles(core: type[Core], promise: Promise) -> tuple[str, ...]:
+    """Every kind of trouble that a case of a protocol that promises this can have."""
+    return (*TROUBLES, *(MEMBERSHIP if core.knows_membership else ()), *((LEFT_BEHIND,) if _takes_back(promise) else ()))
+
+
+def _takes_back(promise: Promise) -> bool:
+    return Guarantee.ROLLBACK_DISCIPLINE in promise.guarantees
 
 
 def draw_case(
@@ -207,12 +221,19 @@ def draw_case(
     promise = core.promise(chosen, len(network.hosts))
     sources = tuple(random.sample(network.hosts, k=random.randint(1, min(3, len(network.hosts)))))
     pack_ms = PACK_MS if random.randrange(PACKED_ONE_IN) == 0 else 0.0
-    for_good = [kind for kind in FOR_GOOD if random.random() < 0.4 and kind not in without]
+    left_behind = _draw_left_behind(draw, seed, promise)
+    # A majority must be there to leave others behind.
+    not_for_good = {*without, *(FOR_GOOD if left_behind else ())}
+    for_good = [kind for kind in FOR_GOOD if random.random() < 0.4 and kind not in not_for_good]
     dead = _draw_dead(draw) if "crash-for-good" in for_good else ()
     cut_off = _draw_side(draw) if "cut-off-for-good" in for_good else ()
     lost = {*dead, *(host for host in network.hosts if network.access_switch(host) in cut_off)}
-    alive_again = [fault for fault in drawn if not (isinstance(fault, vocabulary.Restart) and fault.host in dead)]
     groups = _draw_groups(network, core, seed)
+    if left_behind:
+        sources, messages, interval_ms, leaving = left_behind
+        drawn += leaving
+        on.append(LEFT_BEHIND)
+    alive_again = [fault for fault in drawn if not (isinstance(fault, vocabulary.Restart) and fault.host in dead)]
     changes = _draw_membership(draw, seed, sources, groups, without)
     on += [*for_good, *dict.fromkeys(map(vocabulary.name_of, changes))]
     case = Case(
@@ -273,6 +294,53 @@ def _draw_membership(
             members[group].discard(host)
             changes.append(vocabulary.Leave(at_ms=at_ms, host=host, group=group))
     return changes
+
+
+class _LeftBehind(NamedTuple):
+    """Who sends what while hosts are left behind, and the faults that leave them behind."""
+
+    sources: tuple[str, ...]
+    messages: int
+    interval_ms: float
+    faults: list[AnyFault]
+
+
+def _draw_left_behind(draw: _Draw, seed: int, promise: Promise) -> _LeftBehind | None:
+    """Hosts that deliver what nobody else has, while a majority goes on without them and without it (third paper, Figures 7.1 to 7.5).
+
+    A source dies when it has delivered a message of its own, before any datagram with the message has left; or a minority is cut off, and
+    hosts on both sides send. The source is the first host in most cases, as protocols give that one a role. The random numbers are of its
+    own, as those of groups.
+    """
+    random = Random(f"left behind/{draw.core.name}/{seed}")  # noqa: S311 - repeatable, not secret
+    if not _takes_back(promise) or random.randrange(LEFT_BEHIND_ONE_IN):
+        return None
+    hosts = draw.network.hosts
+    host = hosts[0] if random.random() < 0.75 else random.choice(hosts)
+    others = random.sample([other for other in hosts if other != host], k=min(2, len(hosts) - 1))
+    messages, interval_ms = random.randint(20, 40), float(random.choice((50, 100, 200)))
+    nth, gone_ms = random.randint(1, 3), float(random.randint(*LEFT_BEHIND_MS))
+    at_ms = (nth - 1) * (1 + len(others)) * interval_ms
+    minority = _draw_minority(draw.network, host, random)
+    faults: list[AnyFault]
+    if minority and random.random() < 0.5:
+        faults = [vocabulary.Partition(at_ms=at_ms, sides=(minority,)), vocabulary.Heal(at_ms=at_ms + gone_ms)]
+    else:
+        died = Trigger("deliver", host=host, origin=host, sequence=nth)
+        faults = [vocabulary.Crash(when=died, host=host), vocabulary.Restart(at_ms=at_ms + gone_ms, host=host)]
+    return _LeftBehind((host, *others), messages, interval_ms, faults)
+
+
+def _draw_minority(network: Network, host: str, random: Random) -> tuple[str, ...]:
+    """The switch of a host and perhaps others, with less than half of all hosts; none if that switch alone has too many."""
+    side: tuple[str, ...] = ()
+    near = network.access_switch(host)
+    for switch in (near, *random.sample(network.switches, k=len(network.switches))):
+        wider = tuple(dict.fromkeys((*side, switch)))
+        beside = [other for other in network.hosts if network.access_switch(other) in wider]
+        if 2 * len(beside) < len(network.hosts) and (switch == near or random.random() < 0.5):
+            side = wider
+    return side if near in side else ()
 
 
 def _draw_dead(draw: _Draw) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ from testbed.terminal import bar, errors, output, progress
 
 # Failures that are shrunk and printed; many failures mostly have the same cause.
 MOST_SHRUNK = 5
+# Some events of logs in the words of the third paper.
+WORDS = {"formed": "graph re-formed", "successor": "manager replaced", "take-back": "tail rolled back"}
 
 
 def campaign(arguments: Namespace) -> int:
@@ -42,7 +44,7 @@ def campaign(arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
     else:
-        print_tally(protocol, tally)
+        print_tally(protocol, tally, parameters.get(protocol, {}))
     on_medium = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
     for line in tally.failures[:MOST_SHRUNK]:
         with progress(f"seed {line.seed}") as show:
@@ -65,9 +67,11 @@ def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], argum
     return tally
 
 
-def print_tally(protocol: str, tally: campaigns.Tally) -> None:
+def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any]) -> None:
     """Print the verdicts of all cases, and the promises that they tested."""
-    every = math.comb(len(troubles(PROTOCOLS[protocol])), 2)
+    core = PROTOCOLS[protocol]
+    # Which kinds of trouble there are does not depend on the number of hosts.
+    every = math.comb(len(troubles(core, core.promise(core.Parameters(**parameters), hosts=3))), 2)
     output.print(
         f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
     )
@@ -77,7 +81,7 @@ def print_tally(protocol: str, tally: campaigns.Tally) -> None:
     if never := [name for name, count in tally.tested.items() if not count]:
         output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
     if tally.happened:
-        events = ", ".join(f"{event} in {count}" for event, count in sorted(tally.happened.items()))
+        events = ", ".join(f"{WORDS.get(event, event)} in {count}" for event, count in sorted(tally.happened.items()))
         output.print(f"  events:                  {events}", soft_wrap=True)
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"

@@ -119,7 +119,7 @@ def test_a_campaign_counts_how_often_each_promise_was_tested(capsys):
     tally.add(line)
     tally.add(msgspec.structs.replace(line, tested=dict.fromkeys(line.tested, False) | {"validity": True}))
     assert (tally.tested["validity"], tally.tested["no creation"]) == (2, 1)
-    print_tally("cluster-tree", Tally(tested=Counter({"validity": 2, "cluster tree": 0})))
+    print_tally("cluster-tree", Tally(tested=Counter({"validity": 2, "cluster tree": 0})), {})
     said = capsys.readouterr().out
     assert "tested:                  validity in 2\n" in said
     assert "no schedule tested:      cluster tree\n" in said

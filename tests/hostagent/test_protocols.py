@@ -33,7 +33,7 @@ def test_it_says_what_it_is(core):
     promise = core.promise(core.Parameters(), hosts=5)
     assert promise.guarantees
     assert promise.patience_ms >= 0
-    assert core.beyond <= set(troubles(core))
+    assert core.beyond <= set(troubles(core, promise))
     assert issubclass(core.Parameters, Parameters)
     assert sys.modules[core.__module__].__doc__
 

@@ -156,6 +156,7 @@ MUTANTS = (
     *(
         Mutant(surviving(mistake), wrong, parameters=ROLLBACK)
         for mistake, wrong in {
+            TakesNothingBack: "A host that recovers leaves everything where it delivered it.",
             TakesEverythingBack: "A host takes back all it delivered, also what it will not deliver again.",
             StartsOverAlways: "A host that recovers gives up what it missed.",
             KeepsNothingForTheFailed: "Nothing is kept for hosts that have failed.",

@@ -36,6 +36,15 @@ def test_the_propagation_graph_keeps_its_promises_whoever_fails(recover):
     assert {event for result in results.values() for event in result.happened} >= {"formed", "excluded"}
 
 
+def test_hosts_are_left_behind_in_many_schedules_and_only_where_deliveries_are_taken_back():
+    kinds = {
+        recover: [draw_case("propagation-graph", seed, {"failures": "non-atomic", "recover": recover})[1] for seed in range(100)]
+        for recover in ("new-member", "rollback")
+    }
+    assert not any("left-behind" in drawn for drawn in kinds["new-member"])
+    assert sum("left-behind" in drawn for drawn in kinds["rollback"]) > 30
+
+
 def test_a_host_that_takes_nothing_back_is_caught_where_there_are_two_trees():
     found = run(TWO_TREES)
     assert found.judgement.verdict == "holds"

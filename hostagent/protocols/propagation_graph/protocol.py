@@ -366,6 +366,7 @@ class PropagationGraph(Core):
             return
         old, number = self._issued.tree(last), self._issued.add(group, members)
         self.env.store(f"issued/{number}", (group, host_set(members, self.env.hosts)))
+        self.env.trace("formed", graph=number, members=self.env.hosts)
         self._send(old.roots[0], Close(EVERYBODY, self.env.host, 0, 0, last))
         opening = Open(group, self.env.host, 0, 0, number, host_set(members, self.env.hosts))
         self._send(self._issued.tree(number).roots[0], opening)
