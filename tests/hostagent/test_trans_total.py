@@ -12,6 +12,8 @@ from hostagent.protocols.trans_total.messages import MOST_ACKS, Said, Status
 from hostagent.protocols.trans_total.protocol import TransTotal
 from hostagent.protocols.trans_total.total import Total
 from tests.hostagent.world import World
+from tests.mutants.parts import with_part
+from tests.mutants.trans_total import NeverReminds
 
 
 def run(world, most=400):
@@ -217,6 +219,21 @@ def test_a_message_that_nobody_heard_of_is_told_of_by_its_source():
     run(world)
     assert not world.lacking()
     assert sorted(p.to for p in world.sent if p.purpose is Purpose.REPAIR) == ["h2", "h3", "h4"]
+
+
+@pytest.mark.parametrize("core", [TransTotal, with_part(TransTotal, "reminders", NeverReminds)], ids=["reminded", "not-reminded"])
+def test_a_host_that_heard_nothing_of_a_message_is_told_of_it_after_the_others_have_delivered_it(core):
+    world = World(core, 4)
+    world.broadcast("h1")
+    while not all(world.delivered(host) for host in world.hosts[:3]):
+        world.lose(to="h4")
+        if world.in_flight:
+            world.hand_over()
+        else:
+            world.expire()
+    world.lose(to="h4")
+    run(world)
+    assert bool(world.delivered("h4")) == (core is TransTotal)
 
 
 def test_a_message_whose_source_died_is_told_of_by_those_who_have_it():

@@ -50,7 +50,7 @@ class SendsNoNullMessages(TransTotal):
 
 class AcknowledgesWithoutVoting(TransTotal):
     def _has_to_speak(self):
-        return any(last > count for last, count in zip(self.last, self.graph.latest[self._place], strict=True))
+        return self._has_to_acknowledge()
 
 
 class DeliversBackwards(TransTotal):
@@ -67,6 +67,11 @@ class DecidesByFewVotes(Total):
     def _vote(self, place, stage, number):
         self._decisive = len(self._places) // 3 + 1
         return super()._vote(place, stage, number)
+
+
+class NeverWaitsForMoreVotes(Total):
+    def lateness(self, place):
+        return 0 if place in self._places else None
 
 
 class VotesAfterFewVotes(Total):
@@ -131,7 +136,19 @@ class AnswersNobody(Misses):
 
 
 class NeverReminds(Reminders):
+    """Campaigns broadcast once more at the end, which tells of all before: `tests/hostagent/test_trans_total.py` catches it."""
+
     def watch(self):
+        pass
+
+
+class NeverRemindsAndNeverAsksForVotes(NeverReminds):
+    def wait_for_votes(self):
+        pass
+
+
+class NeverAsksForVotes(Reminders):
+    def wait_for_votes(self):
         pass
 
 
@@ -160,6 +177,7 @@ MUTANTS = (
         for part, mistakes in {
             "total": {
                 DecidesByFewVotes: "A third of the votes decides.",
+                NeverWaitsForMoreVotes: "A null message votes as soon as it can, also where hosts disagree in stage after stage.",
                 VotesAfterFewVotes: "A vote in the next stage follows two votes of the stage before.",
             },
             "graph": {
@@ -173,7 +191,8 @@ MUTANTS = (
                 AnswersNobody: "Nobody sends anything again.",
             },
             "reminders": {
-                NeverReminds: "Nobody is told of a message that it has not acknowledged.",
+                NeverRemindsAndNeverAsksForVotes: "Nobody tells others what there is, except after a restart.",
+                NeverAsksForVotes: "Who waits for votes in vain goes on waiting.",
             },
         }.items()
         for mistake, wrong in mistakes.items()

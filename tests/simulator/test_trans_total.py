@@ -43,3 +43,12 @@ def test_a_long_stream_over_links_that_lose_packets_has_one_order(repair):
     assert len(found) == 5
     assert len({tuple(order) for order in found.values()}) == 1
     assert {len(order) for order in found.values()} == {600}
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_two_halves_that_each_hear_themselves_first_agree(size):
+    """Two messages cross on a slow link, and each half of the hosts has most votes for its own message."""
+    outcome = streamed(f"clusters:k=2,size={size},shape=line,delay=200ms,bandwidth=200kbit", 2 * size, 1.0)
+    found = orders(outcome)
+    assert len({tuple(order) for order in found.values()}) == 1
+    assert {len(order) for order in found.values()} == {2 * size}

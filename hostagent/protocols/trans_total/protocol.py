@@ -21,9 +21,10 @@ what the union of both graphs gives. All orders are strict for that reason, and 
 delivered when it sends a message is the beginning of everybody's order, and the new message is not in it.
 
 Silent hosts. A host that has nothing to say sends a null message, after a random time of up to `acknowledge_ms`, if it has not acknowledged
-a message of the application that is in its graph, or if one is not in the total order and a null message would vote in a new stage. Null
-messages are not ordered, and nobody has to acknowledge them: so there is rest when all messages of the application are acknowledged and
-ordered, and while there are too few hosts to decide, no host speaks again and again.
+a message of the application that is in its graph, or if one is not in the total order and a null message would vote in a new stage. From
+stage 2 on it waits longer for votes that have not come, as hosts that always hear the same others first would never agree (`total.py`).
+Null messages are not ordered, and nobody has to acknowledge them: so there is rest when all messages of the application are acknowledged
+and ordered, and while there are too few hosts to decide, no host speaks again and again.
 
 Who knows nothing of a message cannot ask for it. So a host that has not acknowledged a message of the application in time is sent a
 `Status`, at first by the source and later by others too, repeated ever less often; it asks for what it lacks, and answers with a `Status`.
@@ -55,7 +56,7 @@ third paper's sketch says nothing of hosts that are silent, dead or late: null m
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -77,6 +78,9 @@ from hostagent.protocols.trans_total.messages import (
 )
 from hostagent.protocols.trans_total.reminders import Reminders
 from hostagent.protocols.trans_total.total import Total
+
+MOST_DOUBLINGS: Final = 20
+"""By then the wait for votes is the longest for sure."""
 
 
 class TransTotalParameters(Parameters, frozen=True, kw_only=True):
@@ -142,7 +146,8 @@ class TransTotal(Core):
         """The numbers of the messages of the application at this host that are sent and not forgotten."""
         self._again: dict[Mark, None] = {}
         """Messages that others miss and this host has, to be acknowledged again."""
-        self._speaks_soon = False
+        self._speaks_soon = self._speaks_later = False
+        """Whether a null message is to follow, and whether it waits for more votes."""
 
     @classmethod
     def promise(cls, parameters: TransTotalParameters, hosts: int) -> Promise:
@@ -226,7 +231,7 @@ class TransTotal(Core):
         """Acknowledge and vote without a message of the application, if there was none in time."""
         if name != "speak":
             super().on_timer(name)
-        self._speaks_soon = False
+        self._speaks_soon = self._speaks_later = False
         if self._has_to_speak():
             self._say()
         self._go_on()
@@ -356,10 +361,18 @@ class TransTotal(Core):
             self.env.store(f"queue/{sequence}", None)
             self._say(sequence, to, payload)
         if not self._speaks_soon and self._has_to_speak():
-            self._speaks_soon = True
-            self.env.set_timer("speak", self._silence_s * self.env.random.uniform(0.5, 1.0))
+            self._speak_in_time()
         if self.is_pending():
             self.reminders.wait_for_votes()
+
+    def _speak_in_time(self) -> None:
+        """Let a null message follow: soon, or later if hosts disagree and the votes of some have not come yet."""
+        late = 0 if self._has_to_acknowledge() else self.total.lateness(self._place)
+        if late and self._speaks_later:
+            return
+        self._speaks_soon, self._speaks_later = not late, bool(late)
+        wait_s = min(self._silence_s * 2.0 ** min(late, MOST_DOUBLINGS), max(self._silence_s, self._longest_s))
+        self.env.set_timer("speak", wait_s * self.env.random.uniform(0.5, 1.0))
 
     def _has_room(self) -> bool:
         """Whether this host may send a message of the application now."""
@@ -372,9 +385,12 @@ class TransTotal(Core):
 
     def _has_to_speak(self) -> bool:
         """Whether this host has to acknowledge a message of the application, or to vote on one."""
-        said = self.graph.latest[self._place]
-        has_to_acknowledge = any(last > count for last, count in zip(self.last, said, strict=True))
-        return self._can_speak() and (has_to_acknowledge or (self.is_pending() and self.total.can_vote(self._place)))
+        votes = self.is_pending() and self.total.can_vote(self._place)
+        return self._can_speak() and (votes or self._has_to_acknowledge())
+
+    def _has_to_acknowledge(self) -> bool:
+        """Whether no message of this host follows some message of the application that is in the graph."""
+        return any(last > count for last, count in zip(self.last, self.graph.latest[self._place], strict=True))
 
     def _can_speak(self) -> bool:
         """Whether this host has all messages that it is known to have sent: one that has lost its storage must not use numbers again."""

@@ -20,9 +20,12 @@ more than (n - k) / 2 for S, and less than (n - k) / 2 for all other sets togeth
 vote is for S. All votes from stage s + 1 on are then for S, and no other set is ever decided, in whatever part of the graph a host has.
 What a host has ordered is therefore the beginning of what any host that has more of the graph orders.
 
-Why it goes on. n - k hosts that live and speak give n - k votes in each stage. They disagree again and again only if what each sees of the
-others' votes differs from stage to stage in just the wrong way. No deterministic algorithm can rule that out (Fischer, Lynch, Paterson);
-with random times between messages it has probability 0.
+Why it goes on. n - k hosts that live and speak give n - k votes in each stage. If all of them see the same votes of a stage, they vote
+alike in the next one, and that is decided. They disagree for as long as what each sees of the others' votes differs in just the wrong way.
+No deterministic algorithm can rule that out (Fischer, Lynch, Paterson); the original relies on an order of messages that is random. It
+need not be: of two halves of the hosts, each hears itself first, and if all vote as soon as they have n - k votes, each half confirms its
+own set in stage after stage. So a host that speaks only to vote, after stage 1 and without the votes of all hosts, waits for more votes,
+for a random time that doubles with each stage (`lateness`). As soon as it is longer than votes differ in their delays, all see the same.
 """
 
 from collections import deque
@@ -66,6 +69,11 @@ class Total:
         """Whether a message that this host sent now would vote in a stage in which the host has not voted yet."""
         stage, past = len(self._votes[place]), tuple(self._graph.counts)
         return self._voters(stage - 1, past) >= self._enough if stage else self.is_open(past)
+
+    def lateness(self, place: int) -> int:
+        """How many stages after stage 1 this host votes next; 0 also if it has the votes of all hosts in the stage before."""
+        stage = len(self._votes[place])
+        return 0 if stage < 2 or self._voters(stage - 1, tuple(self._graph.counts)) == len(self._places) else stage - 1
 
     def is_open(self, past: Past) -> bool:
         """Whether there is a message in this past that is not in the total order yet."""
