@@ -8,6 +8,8 @@ from typing import Final
 
 # No answer is awaited for less than this: hosts handle events one after another, and share processors.
 SHORTEST_WAIT_S: Final = 0.02
+FIRST_WAIT_S: Final = 0.3
+"""How long to wait for the first answer of a host: more than a round trip through a queue of 100 packets on a 10 Mbit/s link."""
 
 
 class RoundTrips:

@@ -4,11 +4,15 @@ import msgspec
 import pytest
 
 from hostagent.contract.messages import Purpose
+from hostagent.parts.tokens.pieces import LONGEST_CHUNK, Assembly, cut
+from hostagent.parts.tokens.places import following
+from hostagent.parts.tokens.reformation import Reform, Vote
+from hostagent.parts.tokens.ring import Token
 from hostagent.protocols import PROTOCOLS
-from hostagent.protocols.counter.messages import LONGEST_CHUNK, Assembly, Msg, Reform, Req, Token, Vote, cut
+from hostagent.protocols.counter.messages import Msg, Req
 from hostagent.protocols.counter.parameters import CounterParameters
 from hostagent.protocols.counter.protocol import Counter
-from hostagent.protocols.counter.state import Ballot, Entry, Rules, TokenState, following, reformed
+from hostagent.protocols.counter.state import Ballot, Entry, Rules, TokenState, reformed
 from tests.hostagent.world import World
 
 LIST = Rules(3, "list", "cycle")
@@ -192,7 +196,7 @@ def test_an_owner_that_does_not_answer_several_tries_is_out_of_the_list():
     world.broadcast("h1")
     run(world, 10.0)
     assert delivered(world, ("h1", "h3")) == [[("h1", 1)]] * 2
-    assert world["h1"].core._latest.members == 0b101
+    assert world["h1"].core._ring.latest.members == 0b101
     assert world["h3"].core.env.groups[0] == ("h1", "h3")
 
 
@@ -205,7 +209,7 @@ def test_a_host_that_was_out_of_the_list_joins_again_and_gets_what_was_for_it():
     world.restart("h2")
     run(world, 30.0)
     assert delivered(world) == [[("h1", 1)]] * 3
-    assert [world[host].core._latest.members for host in world.hosts] == [0b111] * 3
+    assert [world[host].core._ring.latest.members for host in world.hosts] == [0b111] * 3
 
 
 def test_a_minority_commits_nothing_and_keeps_its_list():
@@ -215,7 +219,7 @@ def test_a_minority_commits_nothing_and_keeps_its_list():
     world.broadcast("h1")
     run(world, 30.0)
     assert delivered(world, ("h1", "h2")) == [[], []]
-    assert world["h1"].core._latest.members == 0b11111
+    assert world["h1"].core._ring.latest.members == 0b11111
 
 
 def test_a_token_that_comes_again_is_given_up_and_its_sender_is_told_of_the_newer_one():
@@ -229,7 +233,7 @@ def test_a_token_that_comes_again_is_given_up_and_its_sender_is_told_of_the_newe
     world["h2"].life.receive("h1", [old.message], expensive=False)
     assert [details for event, details in world["h2"].traced if event == "token"] == held
     assert world.sent[-1].to == "h1"
-    assert world["h2"].core._latest.version > (old.message.generation, old.message.hop)
+    assert world["h2"].core._ring.latest.version > (old.message.generation, old.message.hop)
 
 
 def test_who_has_promised_a_generation_refuses_tokens_of_lower_ones():
@@ -239,9 +243,9 @@ def test_who_has_promised_a_generation_refuses_tokens_of_lower_ones():
     world["h2"].life.receive("h3", [Reform(0, "h3", 0, 5, 0, 9)], expensive=False)
     assert isinstance(world.sent[-1].message, Vote)
     run(world, 0.01)
-    assert world["h2"].core._latest.hop == 0
+    assert world["h2"].core._ring.latest.hop == 0
     world.restart("h2")
-    assert world["h2"].core._reformation.promised == 5
+    assert world["h2"].core._ring.reformation.promised == 5
 
 
 def test_a_host_that_knows_a_newer_token_does_not_vote_but_tells_of_it():
@@ -250,7 +254,7 @@ def test_a_host_that_knows_a_newer_token_does_not_vote_but_tells_of_it():
     run(world, 1.0)
     world["h2"].life.receive("h3", [Reform(0, "h3", 0, 5, 0, 0)], expensive=False)
     assert (world.sent[-1].to, type(world.sent[-1].message).__name__) == ("h3", "Known")
-    assert world["h2"].core._reformation.promised == 0
+    assert world["h2"].core._ring.reformation.promised == 0
 
 
 def ballot(done=0, committed=(), open_=(), generation=0, rides=True):
@@ -302,11 +306,11 @@ def test_who_leaves_everybodys_group_leaves_the_list_when_nothing_for_it_is_unde
     run(world, 60.0)
     world.broadcast("h1")
     run(world, 70.0)
-    assert world["h1"].core._latest.members == 0b1011
+    assert world["h1"].core._ring.latest.members == 0b1011
     assert delivered(world) == [[("h1", 1), ("h1", 2)], [("h1", 1), ("h1", 2)], [("h1", 1)], [("h1", 1), ("h1", 2)]]
     world["h3"].life.join(0)
     run(world, 120.0)
-    assert world["h1"].core._latest.members == 0b1111
+    assert world["h1"].core._ring.latest.members == 0b1111
 
 
 def test_a_host_sends_a_window_of_messages_between_two_turns_and_the_others_wait():

@@ -3,11 +3,12 @@
 
 import msgspec
 
+from hostagent.parts.tokens.reformation import Reformation
+from hostagent.parts.tokens.ring import Ring
 from hostagent.protocols.counter.datalist import DataList
 from hostagent.protocols.counter.membership import Membership
 from hostagent.protocols.counter.outbox import Outbox
 from hostagent.protocols.counter.protocol import Counter
-from hostagent.protocols.counter.reformation import Reformation
 from hostagent.protocols.counter.repairs import Repairs
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
@@ -15,7 +16,7 @@ from tests.mutants.parts import with_part
 
 class CommitsWhatTheTokenNames(Counter):
     def _commit(self, frontier):
-        super()._commit(max(frontier, self._latest.top))
+        super()._commit(max(frontier, self._ring.latest.top))
 
 
 class DeliversOnArrival(Counter):
@@ -26,19 +27,18 @@ class DeliversOnArrival(Counter):
 
 
 class RemovesWhatIsNotCommitted(Counter):
-    def _pass_on(self):
-        kept = tuple(entry for entry in self._latest.entries if entry.origin != self._me)
-        self._latest = msgspec.structs.replace(self._latest, entries=kept)
-        super()._pass_on()
+    def updated(self, state, *, alert):
+        kept = tuple(entry for entry in state.entries if entry.origin != self._me)
+        return super().updated(msgspec.structs.replace(state, entries=kept), alert=alert)
 
 
-class HoldsOldTokens(Counter):
+class HoldsOldTokens(Ring):
     def _hear_again(self, sender, state, *, is_mine):
-        if is_mine and not self._holds:
+        if is_mine and not self.holds:
             self._begin_turn()
 
 
-class NeverRests(Counter):
+class NeverRests(Ring):
     def _begin_hold(self):
         super()._begin_hold()
         self.env.set_timer("hold", 0.01)
@@ -80,12 +80,11 @@ class AnswersNobody(Repairs):
 
 class NeedsNoMajority(Reformation):
     def _form_if_ready(self):
-        rules, self._rules = self._rules, msgspec.structs.replace(self._rules, hosts=1)
+        self._majority = 1
         super()._form_if_ready()
-        self._rules = rules
 
 
-class NeverJoinsAgain(Membership):
+class NeverJoinsAgain(Ring):
     def call_if_unhappy(self):
         pass
 
@@ -108,16 +107,16 @@ MUTANTS = (
     Mutant(CommitsWhatTheTokenNames, "What a host has and sees in the token is committed, whoever else has it."),
     Mutant(DeliversOnArrival, "Messages are delivered as they arrive, and again when they are committed."),
     Mutant(RemovesWhatIsNotCommitted, "An owner removes its entries after one cycle, whoever has counted itself in."),
-    Mutant(HoldsOldTokens, "A host that gets a token again owns it again."),
-    Mutant(NeverRests, "The token goes round as fast when there is nothing to do."),
+    part("_ring", HoldsOldTokens, "A host that gets a token again owns it again."),
+    part("_ring", NeverRests, "The token goes round as fast when there is nothing to do."),
     part("_data", CountsWithoutHaving, "A host counts itself in for messages that it lacks."),
     part("_data", DeliversInItsOwnOrder, "Every other host delivers what it commits together in the reverse order."),
     part("_data", ForgetsMessagesAtRestart, "A host that restarts forgets the messages that it has."),
     part("_repairs", NeverAsks, "Nobody asks for what is missing."),
     part("_repairs", AnswersNobody, "Requests are not answered."),
-    part("_reformation", NeverAsksForANewList, "No new list is ever formed."),
-    part("_reformation", NeedsNoMajority, "A host forms a new list with whoever answers."),
-    part("_membership", NeverJoinsAgain, "A host that is out of the list stays there."),
+    part("_ring.reformation", NeverAsksForANewList, "No new list is ever formed."),
+    part("_ring.reformation", NeedsNoMajority, "A host forms a new list with whoever answers."),
+    part("_ring", NeverJoinsAgain, "A host that is out of the list stays there."),
     part("_membership", InstallsNoViews, "The list is not the view of the group."),
     part("_outbox", ForgetsItsMessagesAtRestart, "A host that restarts forgets its messages that are not in the token."),
 )

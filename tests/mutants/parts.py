@@ -1,17 +1,19 @@
 """Parts of protocols with one thing broken, one class a mistake, and how a protocol is given one of them."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from operator import attrgetter
+
 from hostagent.contract.messages import LISTED, Destination
 from hostagent.parts.detector import Detector
 from hostagent.parts.links import Acknowledgement, Links
 
 
 def with_part(core, part, broken):
-    """The core with one of its parts, such as `links`, of another class."""
+    """The core with one of its parts, such as `links` or `ring.reformation`, of another class."""
 
     def make(self, env, parameters):
         core.__init__(self, env, parameters)
-        getattr(self, part).__class__ = broken
+        attrgetter(part)(self).__class__ = broken
 
     return type(broken.__name__, (core,), {"__init__": make, "__doc__": broken.__doc__})
 

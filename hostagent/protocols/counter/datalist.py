@@ -12,7 +12,8 @@ import msgspec
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.protocols.counter.state import Entry, TokenState, places
+from hostagent.parts.tokens.places import places
+from hostagent.protocols.counter.state import Entry, TokenState
 
 
 class Open:

@@ -1,7 +1,7 @@
-"""The list and the groups that a host wants to be in, the views that it has installed, and its calls for a new list.
+"""The list and the groups that a host wants to be in, and the views that it has installed.
 
-A host that is not in the list, or not in its groups as it wants to be, calls the owner of the token, which forms a new list; it calls again
-until it hears of a list that suits it. The list is the view of everybody's group, and other groups' views are their members in the list.
+A host that is not in the list, or not in its groups as it wants to be, has a new list formed (`hostagent.parts.tokens.ring`). The list is
+the view of everybody's group, and other groups' views are their members in the list.
 
 A host that is not in the list is not among the destinations of what is broadcast then, as with any views. Messages that were for it before
 that are kept until it is back, by all members.
@@ -15,25 +15,21 @@ from typing import Any
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import EVERYBODY, Purpose
-from hostagent.parts.round_trips import RoundTrips
-from hostagent.protocols.counter.messages import Call
-from hostagent.protocols.counter.state import TokenState, places
+from hostagent.contract.messages import EVERYBODY
+from hostagent.parts.tokens.places import places
+from hostagent.protocols.counter.state import TokenState
 
 
 class Membership(Part):
     """What one host wants, and what it has. `latest` is the newest token that this host knows."""
 
-    def __init__(self, env: Environment, trips: RoundTrips, latest: Callable[[], TokenState]) -> None:
+    def __init__(self, env: Environment, latest: Callable[[], TokenState]) -> None:
         super().__init__(env)
-        self._trips = trips
         self._latest = latest
         self._me = env.hosts.index(env.host)
         self._wishes = {group: env.host in members for group, members in env.groups.items()}
         self._views = dict.fromkeys(env.groups, 0)
         """The number of the view of each group that is installed."""
-        self._calls, self._waits = 0, False
-        """How often this host has called in vain, and whether it waits for what comes of a call."""
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the wishes."""
@@ -43,7 +39,6 @@ class Membership(Part):
         """The application wants to be in a group, or not to be in it."""
         self._wishes[group] = wants
         self.env.store(f"wish/{group}", wants)
-        self.begin()
 
     @property
     def is_member(self) -> bool:
@@ -69,10 +64,6 @@ class Membership(Part):
         groups = all(bool(mask >> self._me & 1) == self._wishes.get(group, False) for group, mask, _ in state.groups)
         return groups and self.is_member == self.rides
 
-    def begin(self) -> None:
-        """There is a new list, or a new wish: what comes of former calls is not waited for."""
-        self._calls, self._waits = 0, False
-
     def install_views(self) -> None:
         """Install the views of the groups that have changed."""
         state = self._latest()
@@ -80,30 +71,6 @@ class Membership(Part):
             if group in self._views and self._views[group] != version:
                 self._views[group] = version
                 self.env.install(group, places(mask & state.members, self.env.hosts), version)
-
-    def call_if_unhappy(self) -> None:
-        """Have a new list formed: call the owner or, every other time, any member."""
-        if self.is_happy:
-            self.begin()
-            self.env.cancel_timer("call")
-        elif not self._waits:
-            state = self._latest()
-            members = places(state.members & ~(1 << self._me), self.env.hosts)
-            owner = self.env.random.choice(members) if self._calls % 2 and members else self.env.hosts[state.next]
-            self.call(owner, changes=True)
-            wait_s = self._trips.wait_s(owner, min(self._calls, 10))
-            self._calls, self._waits = self._calls + 1, True
-            self.env.set_timer("call", wait_s * self.env.random.uniform(1.0, 2.0))
-
-    def call(self, owner: str, *, changes: bool) -> None:
-        """Call the owner of the token."""
-        if owner != self.env.host:
-            self.env.send(owner, Call(EVERYBODY, self.env.host, 0, self._latest().generation, changes), Purpose.CONTROL)
-
-    def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
-        """Nothing has come of a call."""
-        self._waits = False
-        self.call_if_unhappy()
 
     def _group(self, number: int) -> int:
         return next((mask for group, mask, _ in self._latest().groups if group == number), 0)

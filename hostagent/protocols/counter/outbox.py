@@ -7,10 +7,11 @@ from typing import Any
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Destination, Purpose
+from hostagent.parts.tokens.places import places, set_of
 from hostagent.protocols.counter.datalist import DataList
 from hostagent.protocols.counter.flow import Flow
 from hostagent.protocols.counter.messages import Msg
-from hostagent.protocols.counter.state import MOST_MESSAGES, MOST_RUNS, Entry, places, set_of
+from hostagent.protocols.counter.state import MOST_MESSAGES, MOST_RUNS, Entry
 
 
 class Outbox(Part):

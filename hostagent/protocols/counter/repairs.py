@@ -15,8 +15,8 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose
 from hostagent.parts.in_order import ranges
-from hostagent.parts.round_trips import RoundTrips
-from hostagent.protocols.counter.messages import FIRST_WAIT_S, Msg, Req
+from hostagent.parts.round_trips import FIRST_WAIT_S, RoundTrips
+from hostagent.protocols.counter.messages import Msg, Req
 
 WINDOW: Final = 64
 """Messages in one request. The answer comes in one go, and fills two thirds of the default queue of a link."""

@@ -1,6 +1,6 @@
 """What the token carries: the system state, and the rules that are pure functions of it.
 
-Hosts are named by their place among all hosts of the run, and sets of hosts are numbers in which bit i stands for host i.
+Hosts are named by their place among all hosts of the run, and sets of hosts are numbers (`hostagent.parts.tokens.places`).
 
 A position is a number that every entry has in the one order of all entries: `cycle * hosts + rank`. The rank of a host in a cycle is its
 place (`order=list`), or its place counted from another host in each cycle (`order=rotating`).
@@ -12,22 +12,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from hostagent.contract.messages import GroupNumber, SequenceNumber
+from hostagent.parts.tokens.places import HIGHEST, MOST_HOSTS, Hosts, Number, Place, Version, following, set_of_places
 
-MOST_HOSTS: Final = 60
 MOST_RUNS: Final = 256
 Position = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-Place = Annotated[int, msgspec.Meta(ge=0, lt=MOST_HOSTS)]
-Hosts = Annotated[int, msgspec.Meta(ge=0, lt=1 << MOST_HOSTS)]
 MOST_MESSAGES: Final = 20_000
 """Messages in an entry. A host that has sent more since its last turn adds the others in its next one."""
-Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-"""Of a generation, a hop or a cycle."""
-HIGHEST: Final = 1 << 40
-"""No such number gets that high by itself: whoever hears one that does ignores it, so none gets too high for its type."""
 Run = tuple[Annotated[int, msgspec.Meta(ge=1, le=MOST_MESSAGES)], Hosts]
 """So many messages in a row, and their destinations."""
-Version = tuple[int, int]
-"""Generation and hop of a token."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -190,17 +182,8 @@ class Ballot(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode_state = msgspec.msgpack.Encoder().encode
-_decode_token = msgspec.msgpack.Decoder(TokenState).decode
+decode_token = msgspec.msgpack.Decoder(TokenState).decode
 decode_ballot = msgspec.msgpack.Decoder(Ballot).decode
-
-
-def heard(data: bytes, version: Version, hosts: int) -> TokenState | None:
-    """The token that was received; None if no host of this run can have sent it."""
-    try:
-        state = _decode_token(data)
-    except msgspec.MsgspecError:
-        return None
-    return state if state.is_sound(hosts) and state.version == version else None
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -233,11 +216,6 @@ class Rules(msgspec.Struct, frozen=True):
         return max(cycle * self.hosts - 1, 0)
 
 
-def following(members: int, place: int, hosts: int) -> int:
-    """The next host in the list after a place."""
-    return next(other % hosts for other in range(place + 1, place + 1 + hosts) if members >> other % hosts & 1)
-
-
 def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int, Ballot]) -> TokenState:
     """The first token of a new generation, made from the newest token that any of the voters knows, and from what they have.
 
@@ -252,7 +230,7 @@ def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int,
     kept: list[Entry] = []
     lost: set[int] = set()
     for entry in sorted(entries.values(), key=lambda one: one.position):
-        behind = _set(place for place, position in enumerate(done) if position < entry.position)
+        behind = set_of_places(place for place, position in enumerate(done) if position < entry.position)
         if not entry.interested & behind:
             continue
         have = entry.have | ~behind & (1 << len(done)) - 1
@@ -279,7 +257,7 @@ def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int,
 def _members(votes: Mapping[int, Ballot], hosts: int) -> int:
     """Those who voted and want to be in the list; also some of the others, if there were no majority without them."""
     ready = sorted(votes, key=lambda place: (not votes[place].rides, place))
-    return _set(place for number, place in enumerate(ready) if votes[place].rides or number <= hosts // 2)
+    return set_of_places(place for number, place in enumerate(ready) if votes[place].rides or number <= hosts // 2)
 
 
 def _merged(state: TokenState, votes: Mapping[int, Ballot]) -> tuple[dict[int, Entry], dict[int, int]]:
@@ -316,24 +294,5 @@ def _group(
     group: tuple[int, int, int], votes: Mapping[int, Ballot], before: int, members: int, generation: int
 ) -> tuple[int, int, int]:
     number, mask, version = group
-    wants = mask & ~_set(votes) | _set(place for place, ballot in votes.items() if number in ballot.groups)
+    wants = mask & ~set_of_places(votes) | set_of_places(place for place, ballot in votes.items() if number in ballot.groups)
     return number, wants, version if wants & members == mask & before else generation
-
-
-def _set(members: Iterable[int]) -> int:
-    found = 0
-    for place in members:
-        found |= 1 << place
-    return found
-
-
-def set_of(members: Sequence[str], hosts: Sequence[str]) -> int:
-    """These hosts of a run as a set of places."""
-    if len(members) == len(hosts):
-        return (1 << len(hosts)) - 1
-    return _set(place for place, host in enumerate(hosts) if host in members)
-
-
-def places(members: int, hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts of a run in a set of places."""
-    return tuple(host for place, host in enumerate(hosts) if members >> place & 1)

@@ -1,41 +1,83 @@
 """A new list: a majority of all hosts promises to refuse older tokens, and whoever asked them makes the first token of a new generation.
 
-The paper lets one host change the list by itself: the predecessor of an owner that failed, the owner that is asked by a newcomer, whoever
-leaves. It assumes that failures are detected and that the network is never partitioned. Without these assumptions two hosts may change the
-list in different ways, so here each change is a new generation of the token, for which a majority is needed, as in Paxos.
+Chang and Hwang (the fourth paper) let one host change the list by itself: the predecessor of an owner that failed, the owner that is asked
+by a newcomer, whoever leaves. They assume that failures are detected and that the network is never partitioned. Without these assumptions
+two hosts may change the list in different ways, so here each change is a new generation of the token, for which a majority is needed, as in
+Paxos.
 
 How. A host that wants a new list says which token it knows (`Reform`). A host that knows a newer one sends it that (`Known`), and the
 reformation ends: the token is not lost, or there is more to know. A host that knows no newer one promises, on stable storage, to refuse
 tokens of lower generations (`Vote`), and says what it has. When all members of the old list have voted, or a majority has and the others
-have not answered in several tries, the host makes the new token (`state.reformed`). The list are the voters: `parts/election.py` elects as
-soon as a majority has voted, which would leave all others out of the list.
+have not answered in several tries, the host makes the new token. The list are the voters: `parts/election.py` elects as soon as a majority
+has voted, which would leave all others out of the list.
 
-Why no commit is lost. What was committed was counted by every member of a list, or known to a majority and counted by all destinations.
-Every list is a majority, so one of the voters has counted it before it voted, and the newest token that any voter knows has it, or has had
-it. Generations are unique to their hosts: `round * hosts + place`.
+Why no commit is lost. What was committed was counted or acknowledged by every member of a list. Every list is a majority, so one of the
+voters has done so before it voted, and the newest token that any voter knows has it, or has had it. Generations are unique to their hosts:
+`round * hosts + place`.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose
-from hostagent.parts.round_trips import RoundTrips
-from hostagent.protocols.counter.messages import FIRST_WAIT_S, Assembly, Known, Piece, Reform, Refusal, Vote, cut
-from hostagent.protocols.counter.state import HIGHEST, Ballot, Rules, TokenState, Version, decode_ballot, encode_state, reformed
+from hostagent.parts.round_trips import FIRST_WAIT_S, RoundTrips
+from hostagent.parts.tokens.pieces import Assembly, Piece, cut
+from hostagent.parts.tokens.places import HIGHEST, Number, Version
 
 # A host that was refused, or found no majority, tries again after up to this many of its waits.
 MOST_BACKOFF: Final = 3.0
 
 
-class Reformation(Part):
+Ballot = TypeVar("Ballot")
+"""What a host says when it votes."""
+
+
+class Known(Piece, frozen=True):
+    """The newest token that the sender knows of, for a receiver that knows an older one. It hands nothing on."""
+
+
+class Vote(Piece, frozen=True):
+    """The sender promises to refuse all tokens of lower generations, and says what it has."""
+
+
+class Reform(Message, frozen=True):
+    """The sender wants to form a new list in a generation, from the token that it knows."""
+
+    generation: Number
+    known_generation: Number
+    known_hop: Number
+
+
+class Refusal(Message, frozen=True):
+    """The sender has promised to refuse all generations below this one."""
+
+    generation: Number
+
+
+class Numbered(Protocol):
+    """A token, as far as lists are concerned."""
+
+    @property
+    def generation(self) -> int:
+        """That of the token."""
+
+    @property
+    def members(self) -> int:
+        """The list."""
+
+    @property
+    def version(self) -> Version:
+        """Generation and hop."""
+
+
+class Reformation(Part, Generic[Ballot]):
     """One host's part in reformations.
 
-    The owner says what it knows (`latest`) and has (`ballot`), what to do when this host promises (`on_promise`), takes the new token
-    (`on_formed`), and is told if no majority answers (`on_failed`).
+    The owner says which token it knows (`latest`, `encoded`) and what it has (`ballot`), reads what others have (`read_ballot`, None for
+    what no host of this run can have sent), is told when this host promises (`on_promise`), makes the new token (`on_votes`), and is told
+    if no majority answers (`on_failed`).
     """
 
     messages = (Reform, Vote, Refusal)
@@ -43,25 +85,24 @@ class Reformation(Part):
     def __init__(
         self,
         env: Environment,
-        rules: Rules,
         longest_s: float,
         tries: int,
         *,
-        latest: Callable[[], TokenState],
-        ballot: Callable[[], Ballot],
+        latest: Callable[[], Numbered],
+        encoded: Callable[[], bytes],
+        ballot: Callable[[], tuple[Ballot, bytes]],
+        read_ballot: Callable[[bytes], Ballot | None],
         on_promise: Callable[[], None],
-        on_formed: Callable[[TokenState], None],
+        on_votes: Callable[[int, Mapping[int, Ballot]], None],
         on_failed: Callable[[], None],
     ) -> None:
         super().__init__(env)
-        self._rules = rules
+        self._majority = len(env.hosts) // 2 + 1
         self._trips = RoundTrips(longest_s, first_s=min(FIRST_WAIT_S, longest_s))
         self._most_tries = tries
-        self._latest = latest
-        self._ballot = ballot
-        self._on_promise = on_promise
-        self._on_formed = on_formed
-        self._on_failed = on_failed
+        self._latest, self._encoded = latest, encoded
+        self._ballot, self._read_ballot = ballot, read_ballot
+        self._on_promise, self._on_votes, self._on_failed = on_promise, on_votes, on_failed
         self._assembly = Assembly()
         self.promised = 0
         """Tokens of lower generations are refused here."""
@@ -86,12 +127,12 @@ class Reformation(Part):
 
     def start(self, suspected: int = 0, wanted: int = 0) -> None:
         """Ask everybody for a new list. Members that are suspected are not waited for; those that want to be members are."""
-        hosts, me = self._rules.hosts, self.env.hosts.index(self.env.host)
+        hosts, me = len(self.env.hosts), self.env.hosts.index(self.env.host)
         self._highest = max(self._highest, self.promised, self._latest().generation, self._generation)
         self._generation = (self._highest // hosts + 1) * hosts + me
         self._known = self._latest().version
         self._awaited, self._tries = (self._latest().members | wanted) & ~suspected, 0
-        self._votes = {me: self._ballot()}
+        self._votes = {me: self._ballot()[0]}
         self.env.trace("reform", generation=self._generation)
         self._ask()
         self._form_if_ready()
@@ -115,8 +156,7 @@ class Reformation(Part):
 
     def tell(self, host: str) -> None:
         """Send a host the newest token that is known here."""
-        state = self._latest()
-        for piece in cut(Known, self.env.host, state.version, encode_state(state)):
+        for piece in cut(Known, self.env.host, self._latest().version, self._encoded()):
             self.env.send(host, piece, Purpose.CONTROL)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
@@ -154,7 +194,7 @@ class Reformation(Part):
                 if place not in self._votes:
                     self.env.send(host, reform, Purpose.CONTROL)
         else:
-            to_everybody(self.env, reform, self.env.hosts, self._generation // self._rules.hosts)
+            to_everybody(self.env, reform, self.env.hosts, self._generation // len(self.env.hosts))
             for host in self.env.peers:
                 self._trips.asked(host, self.env.now())
         self.env.set_timer("ask", self._wait_s(self._tries) * self.env.random.uniform(1.0, 1.5))
@@ -173,20 +213,15 @@ class Reformation(Part):
                 self.promise(reform.generation)
                 self.abandon()
                 self._on_promise()
-            for piece in cut(Vote, self.env.host, (reform.generation, 0), encode_state(self._ballot())):
+            for piece in cut(Vote, self.env.host, (reform.generation, 0), self._ballot()[1]):
                 self.env.send(sender, piece, Purpose.CONTROL)
         else:
             self.refuse(sender)
 
     def _count(self, sender: str, piece: Piece) -> None:
         data = self._assembly.take(sender, piece)
-        if data is None:
-            return
-        try:
-            ballot = decode_ballot(data)
-        except msgspec.MsgspecError:
-            return  # No host of this run sends that.
-        if not ballot.is_sound(self._rules.hosts):
+        ballot = self._read_ballot(data) if data is not None else None
+        if ballot is None:
             return
         self._trips.answered(sender, self.env.now())
         self._votes[self.env.hosts.index(sender)] = ballot
@@ -200,16 +235,15 @@ class Reformation(Part):
             self.env.set_timer("again", self._wait_s(1) * self.env.random.uniform(1.0, MOST_BACKOFF))
 
     def _form_if_ready(self) -> None:
-        state, majority = self._latest(), self._rules.majority
-        if not self._generation or len(self._votes) < majority:
+        if not self._generation or len(self._votes) < self._majority:
             return
-        silent = sum(1 << place for place in range(self._rules.hosts) if place not in self._votes)
+        silent = sum(1 << place for place in range(len(self.env.hosts)) if place not in self._votes)
         if silent & self._awaited and self._tries < self._most_tries:
             return
         generation, votes = self._generation, self._votes
         self.abandon()
         self.promise(generation)
-        self._on_formed(reformed(state, generation, self.env.hosts.index(self.env.host), votes))
+        self._on_votes(generation, votes)
 
 
 def to_everybody(env: Environment, message: Message, hosts: Collection[str], turn: int) -> None:
