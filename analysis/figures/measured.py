@@ -141,10 +141,13 @@ class MeasuredRun:
         )
         return Counter(first.filter(there)["purpose_min"].to_pylist())
 
-    def packets_for(self, purpose: str) -> int:
-        """The number of host-to-host packets for a purpose, on any links."""
-        packets = self.table("packets").select(["sender", "packet", "purpose"])
-        return int(packets.filter(pc.equal(packets["purpose"], purpose)).group_by(["sender", "packet"]).aggregate([]).num_rows)
+    def packets_for(self, purpose: str, until_s: float = float("inf")) -> int:
+        """The number of host-to-host packets for a purpose, on any links, that were first seen by this time."""
+        packets = self.table("packets").select(["sender", "packet", "purpose", "at_ns"])
+        chosen = pc.equal(packets["purpose"], purpose)
+        if until_s < float("inf"):
+            chosen = pc.and_(chosen, pc.less_equal(packets["at_ns"], self.at_ns(until_s)))
+        return int(packets.filter(chosen).group_by(["sender", "packet"]).aggregate([]).num_rows)
 
     def data_packets(self) -> Counter[MessageId]:
         """The number of packets with each message, on any links and without repetitions."""

@@ -1,4 +1,4 @@
-"""The claims of the papers, each by its scenario, in virtual time: every one is to be a yes, from books that balance."""
+"""The claims of the papers, each by its scenario, in virtual time: a yes, or a no that is known, from books that balance."""
 
 import pytest
 
@@ -18,6 +18,7 @@ SMALLER = {
     "clusters_merge_and_split": {},
     "committed_but_unknown": {},
     "control_cost": {"hosts": "12,24"},
+    "counter_costs": {"hosts": "8,16", "rates": "10", "owner": "1,2", "errors": "0%,10%", "messages": "600"},
     "cycle": {"draws": "1"},
     "fan_levels": {},
     "faster_parent": {},
@@ -55,8 +56,11 @@ SMALLER = {
     "two_trees": {},
 }
 
-# Counts packets one for one, and a token site that is a source sends two messages at once.
-WITHOUT_PACKING = {"order_costs"}
+# They count packets one for one.
+WITHOUT_PACKING = {"counter_costs", "order_costs"}
+
+# What the runs refute. The paper asks for lost messages one by one, so requests outweigh tokens; ours ask for several at once.
+REFUTED = {"counter_costs": ["with errors C in packets is nearly the same on both media"]}
 
 
 def test_every_scenario_with_claims_is_tried_here():
@@ -80,6 +84,7 @@ def test_the_claims_hold(name, spark, tmp_path):
     runs = [MeasuredRun(load(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
     claims = definition.conclude(runs)
     assert claims
-    assert [claim for claim in claims if claim.holds is not True] == []
+    assert [claim for claim in claims if claim.holds is None] == []
+    assert [claim.text for claim in claims if not claim.holds] == REFUTED.get(name, [])
     assert definition.sweep is None or definition.pictures(runs)
     assert definition.tables is None or definition.compare_tables(runs)

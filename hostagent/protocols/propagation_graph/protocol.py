@@ -33,11 +33,8 @@ listed for it, the other roots and the hosts in no group are made children of th
 for the members that its group had for the source when it was multicast, as the source has logged; where it is passed on in a later graph,
 it still goes to them, so a view is not agreed on as in virtual synchrony. The manager ignores the leave of a last member. A returned
 message comes back whole, so that sources keep no history. One number for all children, as in Protocol 4,
-works for one group only: here every pair of hosts has numbers of its own. With `independent=true` (section 3.5) only the first graph has
-edges that bypass hosts: in later ones messages to former members may be under way, and messages to everybody or to listed hosts, for which
-no such edges were planned. Two hosts never disagree about two messages then, but there may be no one global order: in Figure 3.4 b may
-put alpha-2 before alpha-1, d alpha-1 before alpha-3, and f alpha-3 before alpha-2. The slips of Protocol 4 (it numbers from 0 where the
-root waits for 1; `y < m` means `y < p`) do not arise.
+works for one group only: here every pair of hosts has numbers of its own. The slips of Protocol 4 (it numbers from 0 where the root waits
+for 1; `y < m` means `y < p`) do not arise.
 """
 
 from collections.abc import Mapping
@@ -55,9 +52,10 @@ from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Streng
 from hostagent.parts.streams import Item
 from hostagent.protocols.propagation_graph import nonatomic
 from hostagent.protocols.propagation_graph.distances import distances_text, read_distances
-from hostagent.protocols.propagation_graph.generator import BLIND, alike
+from hostagent.protocols.propagation_graph.forming import FailureParameters
+from hostagent.protocols.propagation_graph.generator import BLIND, Method, alike
 from hostagent.protocols.propagation_graph.graph import NOBODY
-from hostagent.protocols.propagation_graph.graphs import Graphs, Place, log_parent, tree
+from hostagent.protocols.propagation_graph.graphs import Graphs, tree
 from hostagent.protocols.propagation_graph.items import (
     NONE,
     Alive,
@@ -76,12 +74,19 @@ from hostagent.protocols.propagation_graph.items import (
     Submission,
     most_together,
 )
-from hostagent.protocols.propagation_graph.journal import numbered
 from hostagent.protocols.propagation_graph.nonatomic import REPETITIONS, NonAtomic
-from hostagent.protocols.propagation_graph.parameters import PropagationGraphParameters
 
 Flow = int | bytes
 """What a source keeps in order: its messages to a group, or to the same listed hosts."""
+
+
+class PropagationGraphParameters(FailureParameters, frozen=True, kw_only=True):
+    """How the forest is built, and what happens when hosts fail."""
+
+    graph: Method = "heuristic-1"
+    """How the forest is built: see `generator`."""
+    advice: str = ""
+    """For the methods that look at the network, the distances between hosts (see `distances`). Castbed works them out."""
 
 
 class Route(msgspec.Struct):
@@ -118,18 +123,15 @@ class PropagationGraph(Core):
         super().__init__(env, parameters)
         self._edges = self.add("edges", lambda own: Edges(own, parameters, self._on_item))
         distance = read_distances(parameters.advice, env.hosts) if parameters.advice else alike
-        make_tree = partial(tree, method=parameters.graph, distance=distance, children=parameters.children)
-        graphs = partial(Graphs, env.groups, env.hosts, make_tree, partial(make_tree, independent=parameters.independent))
         self.survivor: NonAtomic | None = None
         """This host with `failures=non-atomic`: then nothing else here is used but the edges."""
         if parameters.failures == "non-atomic":
+            make_tree = partial(tree, method=parameters.graph, distance=distance)
             self.survivor = self.add("survivor", lambda own: NonAtomic(own, parameters, self._edges, make_tree))
-        self._graphs = graphs()
+        self._graphs = Graphs(env.groups, env.hosts, parameters.graph, distance)
         self._graph = 0
         """The graph that is open here, or was the last."""
         self._closed = False
-        self._closed_by: set[str] = set()
-        """The hosts that have sent a Close of the graph that is open here."""
         self._waiting: dict[int, Item] = {}
         """Submissions that came after a Close, and items of graphs that are not open yet, by the order of their arrival."""
         self._arrivals = count(1)
@@ -138,9 +140,9 @@ class PropagationGraph(Core):
         """By source and flow: the last turn in which a submission was returned."""
         self._passed: dict[tuple[str, int], Passed] = {}
         """By source and group: the last message that was passed on here."""
-        self._told = (NOBODY, NOBODY)
-        """The root of the tree, and the parent of this host there, as they were logged."""
-        self._issued = graphs()
+        self._place = (NOBODY, NOBODY)
+        """The root of the tree, and the parent of this host there."""
+        self._issued = Graphs(env.groups, env.hosts, parameters.graph, distance)
         """The graphs that this host has issued as the manager."""
 
     @classmethod
@@ -152,8 +154,8 @@ class PropagationGraph(Core):
         if parameters.failures == "non-atomic":
             return nonatomic.promise(parameters, hosts)
         guarantees = (
-            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE, Guarantee.NO_GAPS),
-            *(() if parameters.independent else (Guarantee.ACYCLIC_ORDER,)),
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE),
+            *(Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS),
         )
         return Promise(
             guarantees=guarantees,
@@ -169,7 +171,7 @@ class PropagationGraph(Core):
             raise ValueError(f"manager={parameters.manager}: there is no such host")
         if parameters.advice:
             read_distances(parameters.advice, hosts)
-        parameters.check()
+        parameters.check_failures()
 
     @classmethod
     def beyond_with(cls, parameters: PropagationGraphParameters) -> frozenset[str]:
@@ -190,14 +192,13 @@ class PropagationGraph(Core):
         """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
         if self.survivor is not None:
             return
-        for _, (group, members) in numbered(stored, "opened"):
+        for _, (group, members) in _numbered(stored, "opened"):
             self._install(group, hosts_in(members, self.env.hosts))
-        for _, (group, members) in numbered(stored, "issued"):
+        for _, (group, members) in _numbered(stored, "issued"):
             self._issued.add(group, hosts_in(members, self.env.hosts))
-        self._waiting = {number: self._edges.decoded(item) for number, item in numbered(stored, "waiting")}
+        self._waiting = {number: self._edges.decoded(item) for number, item in _numbered(stored, "waiting")}
         self._arrivals = count(max(self._waiting, default=0) + 1)
         self._closed = stored.get("closed", False)
-        self._closed_by = set(stored.get("closed by", ()))
         for key, value in stored.items():
             match key.split("/"):
                 case ["passed", group, source]:
@@ -217,21 +218,9 @@ class PropagationGraph(Core):
         submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
         flow = _flow(submission)
         if flow not in self._routes:
-            self._routes[flow] = self._first_route(to)
+            self._routes[flow] = Route(self._primary(to.hosts), self._graph)
         self._submit(self._routes[flow], submission)
         self._store_route(flow)
-
-    def _first_route(self, to: Destination) -> Route:
-        """Where the messages of a new flow go: to their primary destination.
-
-        While messages to groups bypass hosts, no edges keep others in order with them. So this host asks for another graph, and keeps
-        messages to everybody or to listed hosts until it is open.
-        """
-        if self._place.tree.bypasses and to.group in {EVERYBODY, LISTED}:
-            route = Route(self.env.host, self._graph + 1)
-            self._wish(EVERYBODY, joins=True)
-            return route
-        return Route(self._place.primary(to.group, to.hosts), self._graph)
 
     def on_join(self, group: int) -> None:
         """Ask the manager."""
@@ -308,7 +297,7 @@ class PropagationGraph(Core):
         Once one message of a flow was returned, those that the source sent before it knew are returned too, whoever they are for.
         """
         flow, hosts = _flow(item), self._hosts(item)
-        primary = self._place.primary(item.group, hosts) if hosts else self.env.host
+        primary = self._primary(hosts) if hosts else self.env.host
         if primary == self.env.host and item.turn > self._sent_back.get((item.origin, flow), -1):
             self._pass_on(Relay(item.group, item.origin, item.sequence, 0, self._graph, item.view, item.payload, item.listed))
             return
@@ -323,18 +312,16 @@ class PropagationGraph(Core):
         hosts = self._graphs.members(item.group, view)
         if not sequence or graph != self._graph or item.group == LISTED:
             return False
-        place = self._place
-        below = frozenset((self.env.host,)).union(*place.below.values())
-        primary = place.primary(item.group, hosts)
-        passes = primary in place.tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
+        below = frozenset((self.env.host,)).union(*self._below.values())
+        passes = self._primary(hosts) in self._tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
         last, in_graph, _ = self._passed.get((item.origin, item.group), NONE)
         return passes and (in_graph != graph or last < sequence)
 
     def _pass_on(self, item: Relay) -> None:
         """Send a message down every subtree that has a destination, and deliver it if this host is one."""
         hosts = self._hosts(item)
-        if receivers := self._place.next_hosts(item.group, hosts):
-            self._edges.send_to_all(receivers, item, most_together(item))
+        if children := [child for child, below in self._below.items() if not below.isdisjoint(hosts)]:
+            self._edges.send_to_all(children, item, most_together(item))
         if self.env.host in hosts:
             self.env.deliver(item.origin, item.sequence, item.payload)
         passed = self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
@@ -375,8 +362,7 @@ class PropagationGraph(Core):
         group, host, last = item.group, item.origin, self._issued.last
         before = self._issued.members(group, last)
         members = tuple(other for other in self.env.hosts if (item.joins if other == host else other in before))
-        # A change of everybody asks for a graph without bypasses, which is any but the first.
-        if not members or (last if group == EVERYBODY else members == before):
+        if members == before or not members:
             return
         old, number = self._issued.tree(last), self._issued.add(group, members)
         self.env.store(f"issued/{number}", (group, host_set(members, self.env.hosts)))
@@ -386,13 +372,8 @@ class PropagationGraph(Core):
         self._send(self._issued.tree(number).roots[0], opening)
 
     def _close(self, item: Close) -> None:
-        """Close the graph when no host sends anything more in it."""
-        self._closed_by.add(item.origin)
-        self.env.store("closed by", sorted(self._closed_by))
-        if not self._place.senders <= self._closed_by:
-            return
-        for receiver in self._place.receivers:
-            self._edges.send(receiver, Close(EVERYBODY, self.env.host, 0, 0, item.graph), Purpose.CONTROL)
+        for child in self._below:
+            self._edges.send(child, item, Purpose.CONTROL)
         self._closed = True
         self.env.store("closed", True)
         self._tell_graph()
@@ -401,12 +382,10 @@ class PropagationGraph(Core):
     def _open(self, item: Open) -> None:
         self.env.store(f"opened/{item.graph}", (item.group, item.members))
         self.env.store("closed", False)
-        self.env.store("closed by", None)
         self._closed = False
-        self._closed_by.clear()
         self._install(item.group, hosts_in(item.members, self.env.hosts))
         self._enter()
-        for child in self._place.below:
+        for child in self._below:
             self._edges.send(child, item, Purpose.CONTROL)
         self._look_again()
 
@@ -416,13 +395,21 @@ class PropagationGraph(Core):
 
     def _enter(self) -> None:
         """Compute the tree of the graph that is open, and this host's place in it."""
-        self._place = Place(self._graphs.tree(self._graph), self.env.host)
-        self._told = log_parent(self.env, self._place.tree, self._told)
+        self._tree = self._graphs.tree(self._graph)
+        self._primaries: dict[tuple[str, ...], str] = {}
+        self._below = self._tree.below(self.env.host)
+        place = self._tree.roots[0], self._tree.parents[self.env.host]
+        if place != self._place:
+            # The tree is drawn and looked up under its root; under a former root this host has no parent any more.
+            for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
+                if source:
+                    self.env.trace("parent", source=source, parent=parent)
+            self._place = place
         self._tell_graph()
 
     def _tell_graph(self) -> None:
         members = {group: self._graphs.members(group, self._graph) for group in self.env.groups if group != EVERYBODY}
-        primary_of = [group for group, hosts in members.items() if hosts and self._place.primary(group, hosts) == self.env.host]
+        primary_of = [group for group, hosts in members.items() if hosts and self._primary(hosts) == self.env.host]
         self.env.trace("graph", number=self._graph, closed=self._closed, primary_of=primary_of)
 
     def _look_again(self) -> None:
@@ -439,6 +426,18 @@ class PropagationGraph(Core):
         key = flow if isinstance(flow, int) else flow.hex()
         self.env.store(f"route/{key}", (flow, *msgspec.structs.astuple(self._routes[flow])))
 
+    def _primary(self, hosts: tuple[str, ...]) -> str:
+        """The primary destination of messages for these hosts. There are few sets of hosts, and many messages."""
+        if hosts not in self._primaries:
+            self._primaries[hosts] = self._tree.common_ancestor(hosts)
+        return self._primaries[hosts]
+
 
 def _flow(item: Carrying) -> Flow:
     return item.listed if item.group == LISTED else item.group
+
+
+def _numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:
+    """The entries with keys such as `opened/3`, in the order of their numbers."""
+    keys = [key for key in stored if key.startswith(f"{kind}/")]
+    return sorted(((int(key.partition("/")[2]), stored[key]) for key in keys), key=lambda entry: entry[0])

@@ -1,0 +1,258 @@
+#!./castbed run
+"""Figures 3 and 4 of the fourth paper: C, the control messages for each broadcast of `counter`, against T, A, N and errors.
+
+    ./castbed run counter_costs --on simulator --pack off                          # 3,000 messages a run
+    ./castbed run counter_costs --on simulator --pack off --set messages=30000     # as many as in the paper
+    sudo ./castbed run counter_costs --pack off --set hosts=10 --set owner=1,2 --set errors=0% --set unit=1s --set propagation=0
+
+N hosts broadcast at random times, and each keeps the token for T. A packet takes a random time of up to PP = 0.1, and is lost on its way to
+each host with probability E: half of that at its source, for all hosts at once if it is multicast. Times are in units of `unit`, as the
+paper names none. The paper calls exp(A, N) the time between two broadcasts of the system, and uses it as that of one node: with
+`reading=host` each host broadcasts A times in a unit, with `reading=system` all hosts together do. With the first, C falls with N as the
+text says, so that is the default.
+
+C is the packets with tokens while messages are broadcast and all those that ask for lost messages, for each broadcast. Our requests name
+several messages and go to one host; so beside that C is counted as in the paper's formula, with a request for each lost message.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from math import sqrt
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+from analysis.figures.claims import Claim, Entry, MeasuredRun, Runs, Sweep, Table
+from runfiles.format import Medium
+from scenarios import Scenario, Time, Variant, Workload
+from scenarios.nonprogrammable_servers.control_cost import whole_numbers
+from scenarios.scenario import ScenarioError
+from topologies import lan, units
+
+PROPAGATION: Final = 0.1
+"""PP, in units; P, the mean, is half of it."""
+MEDIA: Final[tuple[Medium, ...]] = ("multicast", "unicast")
+MOST_CONTROL: Final = 0.1
+"""What C stays below without errors, by the paper."""
+NEARLY: Final = 0.2
+"""Figures that differ by less than this share of the greater one are nearly equal."""
+
+
+class Point(NamedTuple):
+    """A point of a figure."""
+
+    medium: Medium
+    hosts: int
+    """N."""
+    rate: int
+    """A, broadcasts in a unit."""
+    owner: int
+    """T, in units."""
+    error: float = 0.0
+    """E."""
+
+    @property
+    def label(self) -> str:
+        """The label of its run."""
+        return f"{self.medium}-N{self.hosts}-A{self.rate}-T{self.owner}-E{self.error:g}"
+
+
+def point_of(run: MeasuredRun) -> Point:
+    """The point that a run is for."""
+    hosts, rate, owner, error = (part[1:] for part in run.label.split("-")[-4:])
+    return Point(run.summary.medium, int(hosts), int(rate), int(owner), float(error))
+
+
+def shares(text: str) -> tuple[float, ...]:
+    """Shares from text such as `0%,5%`."""
+    return tuple(units.share(part) for part in text.split(","))
+
+
+def reading_of(text: str) -> str:
+    """One of the two readings of exp(A, N)."""
+    if text not in {"host", "system"}:
+        raise ValueError(f"{text!r} is no reading of exp(A, N): choose host or system")
+    return text
+
+
+def scenario(
+    hosts: Annotated[tuple[int, ...], whole_numbers] = (10, 20),
+    rates: Annotated[tuple[int, ...], whole_numbers] = (10, 20),
+    owner: Annotated[tuple[int, ...], whole_numbers] = (1, 2, 3, 4, 5),
+    errors: Annotated[tuple[float, ...], shares] = (0.0, 0.02, 0.05, 0.1),
+    reading: Annotated[str, reading_of] = "host",
+    unit: Time = 100.0,
+    propagation: float = PROPAGATION,
+    messages: int = 3000,
+) -> list[Variant]:
+    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A and T, on both media."""
+    figure_3 = [Point("multicast", n, a, t) for n in hosts for a in rates for t in owner]
+    figure_4 = [Point(medium, n, rates[0], owner[0], error) for medium in MEDIA for n in hosts for error in errors]
+    return [
+        Variant(
+            point.label,
+            system(point, reading, unit, propagation, messages),
+            "counter",
+            counter_parameters(point.owner * unit),
+            medium=point.medium,
+        )
+        for point in dict.fromkeys((*figure_3, *figure_4))
+    ]
+
+
+def counter_parameters(owner_ms: float) -> dict[str, object]:
+    """Parameters of `counter` with this T. The paper's simulation has no flow control."""
+    return {"token_owner_ms": owner_ms, "longest_wait_ms": max(2000.0, 4 * owner_ms), "flow_control": False}
+
+
+def system(point: Point, reading: str, unit: float, propagation: float, messages: int) -> Scenario:
+    """The network and the stream of a point."""
+    if not 0 <= propagation <= 1:
+        raise ScenarioError(f"propagation={propagation:g}: the longest time of a packet is between 0 and 1, in units")
+    # A packet crosses two links; on each it takes up to half of the longest time, and half of that on average.
+    mean_ms = propagation * unit / 4
+    network = lan(point.hosts, delay_ms=mean_ms, jitter_ms=mean_ms, loss=1 - sqrt(1 - point.error))
+    stream = Workload(
+        messages=messages,
+        interval=unit / point.rate,
+        arrivals="poisson-per-host" if reading == "host" else "poisson",
+        payload=64,
+        # Up to three cycles until the last message is committed, longer where tokens and requests are lost.
+        settle=(8 if point.error else 4) * point.hosts * (point.owner + propagation) * unit,
+    )
+    return Scenario(network=network, sources=network.hosts, workload=stream)
+
+
+class Cost(NamedTuple):
+    """C of a run."""
+
+    packets: float
+    """In packets."""
+    messages: float
+    """With a request for each lost message."""
+    formula: float
+    """By the paper's formula, with the rate of broadcasts of the run."""
+
+
+MEASURES: Final[Mapping[str, Callable[[Cost], float]]] = {
+    "in packets": lambda cost: cost.packets,
+    "with a request for each lost message": lambda cost: cost.messages,
+}
+_costs: dict[Path, Cost] = {}
+"""By run: claims, tables and figures need them, and logs are long."""
+
+
+def cost_of(run: MeasuredRun) -> Cost:
+    """C of a run. Tokens after the last broadcast do not count; requests do."""
+    if run.directory not in _costs:
+        end_s, broadcasts, requests = run.stream_end_s, len(run.history.broadcasts), run.logged("request")
+        packets = run.packets_for("control", end_s) + sum(run.at_s(request.at_ns) > end_s for request in requests)
+        asked = sum(last - first + 1 for request in requests for first, last in request.details["missing"])
+        _costs[run.directory] = Cost(packets / broadcasts, (packets - len(requests) + asked) / broadcasts, _formula(run))
+    return _costs[run.directory]
+
+
+def _formula(run: MeasuredRun) -> float:
+    point = point_of(run)
+    copies = 1 if point.medium == "multicast" else point.hosts - 1
+    hop_s: float = run.summary.parameters["token_owner_ms"] / 1000 + 2 * run.network.links[0].delay_ms / 1000
+    tokens = copies * run.stream_end_s / (len(run.history.broadcasts) * hop_s)
+    return (tokens + (point.hosts - 1) * point.error) / (1 - point.error)
+
+
+def claims(runs: Runs) -> Iterator[Claim]:
+    """What section 4.2 says of Figures 3 and 4."""
+    costs = {point_of(run): cost_of(run) for run in runs}
+    figure_3 = {point: cost.packets for point, cost in costs.items() if point.medium == "multicast" and not point.error}
+    most = max(figure_3, key=lambda point: figure_3[point])
+    text = f"C is below {MOST_CONTROL:g} without errors, at every point"
+    yield Claim("Figure 3", text, figure_3[most] < MOST_CONTROL, f"at most {figure_3[most]:.4f}, at {most.label}")
+    yield from _near_formula({point: costs[point] for point in figure_3}, runs)
+    yield from _ordered("Figure 3", "C falls as T grows", figure_3, "owner", falls=True)
+    yield from _ordered("Figure 3", "C falls as N grows", figure_3, "hosts", falls=True)
+    for measure, value in MEASURES.items():
+        figure_4 = {point: value(cost) for point, cost in costs.items() if (*point[2:4],) == _fixed(costs)}
+        yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
+        lossy = {point: cost for point, cost in figure_4.items() if point.error}
+        yield from _ordered("Figure 4", f"with errors C {measure} grows with N", lossy, "hosts", falls=False)
+        yield from _equal_on_both_media(measure, lossy)
+
+
+def _fixed(points: Mapping[Point, object]) -> tuple[int, int]:
+    """A and T of Figure 4: those of the runs on unicast."""
+    return next(((point.rate, point.owner) for point in points if point.medium == "unicast"), (0, 0))
+
+
+def _near_formula(costs: Mapping[Point, Cost], runs: Runs) -> Iterator[Claim]:
+    """Whether each C is as the formula says, give or take a token at the end of the stream."""
+    off = {}
+    for point, cost in costs.items():
+        one_token = 1 / len(runs[point.label].history.broadcasts)
+        off[point] = (abs(cost.packets - cost.formula) - one_token) / cost.formula
+    worst = max(off, key=lambda point: off[point])
+    figure = f"at most {costs[worst].packets:.4f} where the formula gives {costs[worst].formula:.4f}, at {worst.label}"
+    yield Claim("4.1", "without errors C is exp(A, N) / (N (T + P)), within a tenth", off[worst] <= 0.1, figure)
+
+
+def _ordered(number: str, text: str, costs: Mapping[Point, float], field: str, *, falls: bool) -> Iterator[Claim]:
+    """Whether C falls or grows with one field of a point, where all others are equal."""
+    lines: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for point, cost in costs.items():
+        others = tuple(value for name, value in point._asdict().items() if name != field)
+        lines.setdefault(others, []).append((getattr(point, field), cost))
+    compared = [pair for line in lines.values() for pair in pairwise(sorted(line))]
+    if not compared:
+        yield Claim(number, text, None, "there is only one value of it")
+        return
+    right = [later < earlier if falls else later > earlier for (_, earlier), (_, later) in compared]
+    ratios = [later / max(earlier, 1e-9) for (_, earlier), (_, later) in compared]
+    figure = f"{sum(right)} of {len(right)} steps, by {min(ratios):.2f} to {max(ratios):.2f} times"
+    yield Claim(number, text, all(right), figure)
+
+
+def _equal_on_both_media(measure: str, costs: Mapping[Point, float]) -> Iterator[Claim]:
+    pairs = {point: (cost, costs[there]) for point, cost in costs.items() if (there := point._replace(medium="unicast")) in costs}
+    pairs = {point: pair for point, pair in pairs.items() if point.medium == "multicast"}
+    text = f"with errors C {measure} is nearly the same on both media"
+    if not pairs:
+        yield Claim("Figure 4", text, None, "there are no runs with errors on both media")
+        return
+    far = {point: 1 - min(pair) / max(pair) for point, pair in pairs.items()}
+    worst = max(far, key=lambda point: far[point])
+    told = "; ".join(
+        f"N {point.hosts}, E {point.error:g}: {ours:.3f} and {theirs:.3f}" for point, (ours, theirs) in pairs.items()
+    )
+    yield Claim("Figure 4", text, far[worst] <= NEARLY, f"on multicast and unicast, {told}")
+
+
+def tables(runs: Runs) -> Iterator[Table]:
+    """C at every point, beside the formula."""
+    rows = {}
+    for run in runs:
+        cost = cost_of(run)
+        rows[run.label] = {
+            "C": Entry("formula", cost.packets, cost.formula),
+            "C, a request for each lost message": Entry("formula", cost.messages, cost.formula),
+        }
+    yield Table("Figures 3 and 4", "Control packets C for each broadcast", rows)
+
+
+def sweep(runs: Runs) -> Iterator[Sweep]:
+    """Figure 3, (a) and (b), and Figure 4, with the axes of the paper."""
+    costs = {point_of(run): cost_of(run) for run in runs}
+    label = "control messages per broadcast, C"
+    for n in dict.fromkeys(point.hosts for point in costs):
+        lines: dict[str, list[tuple[float, float, str]]] = {}
+        for point, cost in costs.items():
+            if point.hosts == n and point.medium == "multicast" and not point.error:
+                lines.setdefault(f"A = {point.rate}", []).append((float(point.owner), cost.packets, ""))
+        yield Sweep(
+            f"C without errors in a broadcast network, N = {n}", "token owner time T", label, lines, name=f"Figure 3, N = {n}"
+        )
+    for medium in MEDIA:
+        lines = {}
+        for point, cost in costs.items():
+            if point.medium == medium and (point.rate, point.owner) == _fixed(costs):
+                lines.setdefault(f"N = {point.hosts}, packets", []).append((point.error, cost.packets, ""))
+                lines.setdefault(f"N = {point.hosts}, a request for each message", []).append((point.error, cost.messages, ""))
+        if lines:
+            yield Sweep(f"C with errors, {medium}", "error rate E", label, lines, name=f"Figure 4, {medium}")
