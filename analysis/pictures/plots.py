@@ -216,33 +216,56 @@ def link_figure(summary: Summary, network: Network) -> Figure:
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
-    """A sweep: results of runs against the setting in which they differ, one line for each name."""
+    """A sweep: results of runs against the setting in which they differ, one line for each name; bars if the setting is no number."""
     figure, axes = sized(6.4)
-    for (name, points), (colour, style, marker) in zip(sweep.lines.items(), looks(sweep.lines).values(), strict=True):
-        xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
-        axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
-        reaches = [(y - low, high - y) for (_, y, _), (low, high) in zip(points, sweep.intervals.get(name, ()), strict=False)]
-        if reaches:
-            axes.errorbar(xs, ys, list(zip(*reaches, strict=True)), fmt="none", ecolor=colour, capsize=4, linewidth=1.2)
-        for x, y, word in points:
-            axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
+    for place, name in enumerate(sweep.lines):
+        (_draw_bars if sweep.ticks else _draw_line)(axes, sweep, name, place)
     every = [point for points in sweep.lines.values() for point in points]
     if sweep.ticks:
-        axes.set_xticks(range(len(sweep.ticks)), sweep.ticks, rotation=20, ha="right")
+        axes.set_xticks(range(len(sweep.ticks)), [tick.replace("-", "-\n") for tick in sweep.ticks])
     else:
         scale(axes, [x for x, _, _ in every])
-    if min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > SPREAD * min(y for _, y, _ in every):
+    if not sweep.ticks and min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > SPREAD * min(y for _, y, _ in every):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.set_ylim(bottom=0)
-    axes.margins(x=0.1, y=0.1)
+    axes.margins(x=0.02 if sweep.ticks else 0.1, y=0.1)
+    if sweep.ticks:
+        # Bars leave no room for the legend, but above them.
+        axes.set_ylim(0, 1.25 * max(y for _, y, _ in every))
     axes.set_xlabel(sweep.x)
     axes.set_ylabel(sweep.y)
     axes.set_title(sweep.title, fontsize=11, loc="left")
     if len(sweep.lines) > 1:
-        axes.legend(loc="best", frameon=False)
+        axes.legend(loc="upper left" if sweep.ticks else "best", ncols=2 if sweep.ticks else 1, frameon=False)
     return figure
+
+
+def _draw_line(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
+    points, (colour, style, marker) = sweep.lines[name], list(looks(sweep.lines).values())[place]
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
+    _draw_intervals(axes, sweep, name, xs, colour)
+    for x, y, word in points:
+        axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
+
+
+def _draw_bars(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
+    """The bars of a name, beside those of other names."""
+    points, (colour, _, _) = sweep.lines[name], list(looks(sweep.lines).values())[place]
+    width = 0.8 / len(sweep.lines)
+    xs = [x + (place - (len(sweep.lines) - 1) / 2) * width for x, _, _ in points]
+    bars = axes.bar(xs, [y for _, y, _ in points], 0.92 * width, color=colour, label=name)
+    _draw_intervals(axes, sweep, name, xs, "black")
+    axes.bar_label(bars, [word for _, _, word in points], padding=2, fontsize=9)
+
+
+def _draw_intervals(axes: Axes, sweep: Sweep, name: str, xs: list[float], colour: str) -> None:
+    """The confidence intervals of the points of a name, at these places."""
+    ys = [y for _, y, _ in sweep.lines[name]]
+    if reaches := [(y - low, high - y) for y, (low, high) in zip(ys, sweep.intervals.get(name, ()), strict=False)]:
+        axes.errorbar(xs, ys, list(zip(*reaches, strict=True)), fmt="none", ecolor=colour, capsize=4, linewidth=1.2)
 
 
 def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
