@@ -67,9 +67,9 @@ class Tally:
             self.failures.append(line)
 
 
-def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Medium = "unicast") -> Line:
+def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Medium = "unicast", *, brief: bool = False) -> Line:
     """Draw the case of a seed, simulate and judge it."""
-    case, kinds = draw_case(protocol, seed, parameters, medium)
+    case, kinds = draw_case(protocol, seed, parameters, medium, brief=brief)
     result = run(case)
     judgement = result.judgement
     return Line(

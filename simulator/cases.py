@@ -1,5 +1,6 @@
 """A case: one simulated run with a verdict, small enough to write into a file and to send to a worker."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import msgspec
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, make
-from analysis.judging.judge import Judgement, judge
+from analysis.judging.judge import Judgement, Verdict, judge
 from hostagent.contract.core import Core
+from hostagent.contract.promises import Guarantee, Promise
 from hostagent.protocols import PROTOCOLS
 from runfiles.format import Medium
 from scenarios import Scenario, ScenarioError, Workload
@@ -23,6 +25,10 @@ from topologies import find
 
 # Cases last for a hundred virtual seconds, most of them quiet, so frequent samples would cost more than they tell.
 SAMPLE_MS = 5000.0
+TAKE_LONG = frozenset({Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee.CLUSTER_TREE})
+"""What is promised of a network that was left in peace for long. Brief cases leave it out."""
+OF_DATAGRAMS = frozenset({Guarantee.GENUINE, Guarantee.ONE_TOKEN})
+"""What is judged on the datagrams between hosts. More time never settles an open question about them."""
 USUAL = frozenset({"start", "stop", "sample", "broadcast", "receive", "deliver", "parent", "graph"})
 """The events that nearly every run has."""
 
@@ -51,6 +57,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How messages to the same host share a datagram; `hostagent.runtime.packing` has the values."""
     medium: Medium = "unicast"
     """How a message to a group travels."""
+    brief: bool = False
+    """Whether the healed phase ends as soon as the verdict is certain, without what takes long to tell."""
     beyond: bool = False
     """Whether the case has faults that the protocol does not claim to survive."""
 
@@ -80,6 +88,8 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
     parameters = msgspec.convert(core.advised(case.parameters, surroundings(scenario)), core.Parameters)
     healing = Healing(case.heal_for_ms, case.dead, case.cut_off) if case.heal_for_ms else None
     promise = core.promise(parameters, len(scenario.network.hosts)).packed(case.pack_ms)
+    if case.brief:
+        promise = _without(promise, TAKE_LONG)
     recorder = TransitRecorder() if promise.needs_transits else None
     outcome = simulate(
         *(scenario, core, parameters, case.seed),
@@ -89,14 +99,36 @@ def run(case: Case, core: type[Core] | None = None) -> Result:
         multicasts=case.medium == "multicast",
         on_transmit=recorder.left if recorder else None,
         on_crossing=recorder.crossed if recorder else None,
+        is_certain=partial(_is_certain, case, _without(promise, OF_DATAGRAMS)) if case.brief else None,
     )
-    connectivity = Connectivity(scenario.network, outcome.faults, outcome.ended_ns)
     history = history_of(outcome)
     if recorder is not None:
         history = history._replace(transits=recorder.transits(outcome.world, history.requests))
-    judgement = judge(history, promise, connectivity)
+    judgement = judge(history, promise, _connectivity(outcome))
     happened = tuple(sorted({event.event for _, event in outcome.events} - USUAL))
     return Result(judgement, outcome.world.trace_hash, outcome.world.events_done, len(history.broadcasts), happened)
+
+
+def _without(promise: Promise, some: frozenset[Guarantee]) -> Promise:
+    """A promise without some of its guarantees."""
+    return msgspec.structs.replace(promise, guarantees=tuple(kept for kept in promise.guarantees if kept not in some))
+
+
+def _is_certain(case: Case, promise: Promise, outcome: Outcome) -> bool:
+    """Whether more time would not change what is judged: nothing is open, or something is violated already.
+
+    Of a case beyond the protocol's assumptions nothing is expected that takes time.
+    """
+    if case.beyond:
+        return True
+    in_logs = msgspec.structs.replace(promise, time_bounds=())
+    findings = judge(history_of(outcome), in_logs, _connectivity(outcome)).findings.values()
+    verdicts = {finding.verdict for finding in findings}
+    return Verdict.VIOLATED in verdicts or Verdict.UNKNOWN not in verdicts
+
+
+def _connectivity(outcome: Outcome) -> Connectivity:
+    return Connectivity(outcome.world.network, outcome.faults, outcome.ended_ns)
 
 
 def history_of(outcome: Outcome) -> History:

@@ -18,6 +18,8 @@ from topologies.network import group_name
 
 # With think time, how often to look whether all broadcasts were made.
 LOOK_NS = 100 * NS_PER_MS
+# When to look first whether the verdict on a healed network is certain; from then on whenever the time has doubled.
+FIRST_VERDICT_NS = 5000 * NS_PER_MS
 
 
 @dataclass
@@ -54,12 +56,14 @@ def simulate(
     on_crossing: Callable[[int, Pipe, Packet], None] | None = None,
     pack_ms: float | None = 0.0,
     multicasts: bool = False,
+    is_certain: Callable[["Outcome"], bool] | None = None,
 ) -> Outcome:
     """Run a scenario in virtual time.
 
     With `healing`, faults end with the settling time, and the run goes on for `healing.for_ms` on the healed network. Half-way through,
     every source that is up broadcasts once more; if no source is up, the first host that is up does. Without a new message, a host that
-    is level with all others would have nothing to do. With `crossings`, every packet on every link is kept; for more packets than memory
+    is level with all others would have nothing to do. With `is_certain`, which says of the run so far that more time would not change its
+    verdict, both halves end as soon as it does. With `crossings`, every packet on every link is kept; for more packets than memory
     holds, `on_crossing` is called with each packet instead, and `on_transmit` with each packet that leaves its host.
     """
     groups = scenario.members
@@ -79,12 +83,14 @@ def simulate(
     outcome.unfired = player.unfired
     if healing is not None:
         player.heal(healing)
-        payload = b"healed".ljust(scenario.workload.payload, b".")[: scenario.workload.payload]
-        alive = [name for name, host in world.hosts.items() if host.alive]
-        for source in [source for source in dict.fromkeys(scenario.sources) if source in alive] or alive[:1]:
-            host = world.hosts[source]
-            world.after(round(healing.for_ms / 2 * NS_PER_MS), host.do, host.broadcast, payload)
-        world.run(world.now_ns + round(healing.for_ms * NS_PER_MS))
+        half_ns = round(healing.for_ms / 2 * NS_PER_MS)
+        if is_certain is None:
+            _tell_news(scenario, world, half_ns)
+            world.run(world.now_ns + round(healing.for_ms * NS_PER_MS))
+        else:
+            _run_until_certain(outcome, is_certain, half_ns)
+            _tell_news(scenario, world, 0)
+            _run_until_certain(outcome, is_certain, half_ns)
     _sample_hosts(world)
     outcome.ended_ns = world.now_ns
     if crossings:
@@ -94,6 +100,26 @@ def simulate(
         if host.alive and not host.paused:
             host.do(host.life.log, "stop")
     return outcome
+
+
+def _tell_news(scenario: Scenario, world: World, after_ns: int) -> None:
+    """Plan one more broadcast of every source that is up now, or of the first host that is."""
+    payload = b"healed".ljust(scenario.workload.payload, b".")[: scenario.workload.payload]
+    alive = [name for name, host in world.hosts.items() if host.alive]
+    for source in [source for source in dict.fromkeys(scenario.sources) if source in alive] or alive[:1]:
+        host = world.hosts[source]
+        world.after(after_ns, host.do, host.broadcast, payload)
+
+
+def _run_until_certain(outcome: Outcome, is_certain: Callable[[Outcome], bool], most_ns: int) -> None:
+    """Run until the verdict is certain, for `most_ns` at most."""
+    world, began_ns = outcome.world, outcome.world.now_ns
+    while world.now_ns < began_ns + most_ns:
+        next_ns = max(FIRST_VERDICT_NS, 2 * (world.now_ns - began_ns))
+        world.run(began_ns + min(next_ns, most_ns))
+        outcome.ended_ns = world.now_ns
+        if is_certain(outcome):
+            return
 
 
 def _play(scenario: Scenario, seed: int, outcome: Outcome) -> None:

@@ -5,7 +5,7 @@ the datagrams leave, one by one, packed as the agent packs them. A crash may com
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hostagent.contract.core import Core
@@ -167,6 +167,11 @@ class SimulatedHost:
         if self.life.crash_due is not None:
             self.on_own_crash(self.life.crash_due)
 
+    def _expire(self, name: str, due_ns: int) -> None:
+        """A timer expires, unless it was moved or cancelled since it was set."""
+        if self._timers.get(name) == due_ns:
+            self.do(self._fire, name, due_ns)
+
     def _fire(self, name: str, due_ns: int) -> None:
         if self._timers.get(name) == due_ns:
             del self._timers[name]
@@ -185,11 +190,9 @@ class SimulatedHost:
         """Store and log, set the timers, and hand the messages sent to the packer."""
         life, world = self.life, self._world
         effects = life.effects
-        for key, value in effects.stored.items():
-            if value is None:
-                self._storage.pop(key, None)
-            else:
-                self._storage[key] = value
+        # Most calls ask for little.
+        if effects.stored:
+            self._store(effects.stored)
         for event in effects.events:
             world.log(self, event)
         if effects.deliveries:
@@ -199,12 +202,20 @@ class SimulatedHost:
                 self._timers.pop(name, None)
             else:
                 self._timers[name] = due_ns
-                world.after(due_ns - world.now_ns, self.do, self._fire, name, due_ns)
+                world.after(due_ns - world.now_ns, self._expire, name, due_ns)
         for to, part in effects.sends:
             self._packer.add(to, world.as_received(part))
-        for group, is_member in effects.memberships.items():
-            (self._joined.add if is_member else self._joined.discard)(group)
+        if effects.memberships:
+            for group, is_member in effects.memberships.items():
+                (self._joined.add if is_member else self._joined.discard)(group)
         life.committed()
+
+    def _store(self, values: Mapping[str, bytes | None]) -> None:
+        for key, value in values.items():
+            if value is None:
+                self._storage.pop(key, None)
+            else:
+                self._storage[key] = value
 
     def _leave(self) -> None:
         """Let the datagrams that are due leave, one by one; a fault may crash or pause the host before each of them."""
@@ -212,6 +223,8 @@ class SimulatedHost:
             self._packer.clear()
             self._outbox.clear()
         if self.paused:
+            return
+        if self._packer.is_empty and not self._outbox:
             return
         self._outbox.extend(self._packer.take(self._world.now_ns))
         while self._outbox and not self.paused:

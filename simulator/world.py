@@ -157,8 +157,7 @@ class World:
         """A message as a receiver decodes it, so that nothing is shared with the sender."""
         # A message to many hosts is one object, so it is decoded once.
         if self._received is None or self._received[0] is not part:
-            (decoded,) = self.codec.decode(self.codec.datagram(1, 0, (part,), 0)).messages
-            self._received = part, Part(decoded, part.purpose, part.kind, part.origin, part.body)
+            self._received = part, self.codec.as_received(part)
         return self._received[1]
 
     def transmit(self, host: SimulatedHost, to: Receiver, parts: Sequence[Part], number: int) -> None:

@@ -220,6 +220,12 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
     for verb in (verbs.choices["sweep"], campaign):
         verb.add_argument("--jobs", type=_jobs, metavar="J", help="simulations at a time (default: one for each core)")
+    campaign.add_argument(
+        "--brief",
+        action="store_true",
+        help="end a case as soon as its verdict is certain, several times as fast; "
+        "quiescence, bounded memory and cluster trees take longer to tell, and are then judged in one case of eight",
+    )
     campaign.add_argument("--replay", metavar="SEED|FILE", help="run one case again: by its number, or a shrunk one by its file")
     campaign.set_defaults(call=_later("commands.campaign.campaign"))
 

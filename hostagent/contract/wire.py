@@ -197,6 +197,12 @@ class Codec:
         """The datagram that carries `message` alone."""
         return self.datagram(sender, packet, (self.part(message, purpose),), sent_ns)
 
+    def as_received(self, part: Part) -> Part:
+        """An encoded message with the message that its receiver decodes, which shares nothing with that of the sender."""
+        about = part.message
+        decoded = self._message(part.kind, about.group, part.origin, about.sequence, part.body)
+        return Part(decoded, part.purpose, part.kind, part.origin, part.body)
+
     def decode(self, datagram: bytes) -> Received:
         """The messages in a datagram, or `Refused`."""
         if len(datagram) > LONGEST_DATAGRAM:

@@ -164,12 +164,9 @@ class Life:
     def committed(self) -> None:
         """The driver has carried out all effects, or queued them: forget them."""
         effects = self.effects
-        effects.stored.clear()
-        effects.events.clear()
-        effects.deliveries.clear()
-        effects.timers.clear()
-        effects.memberships.clear()
-        effects.sends.clear()
+        for kind in (effects.stored, effects.events, effects.deliveries, effects.timers, effects.memberships, effects.sends):
+            if kind:
+                kind.clear()
         self._seen = 0
 
     def _copies(self, message: Message) -> int:

@@ -37,6 +37,11 @@ class Packer:
         self._deadlines: list[tuple[int, str, Receiver]] = []
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no message is left to send."""
+        return not self._waiting and not self._alone
+
+    @property
     def due_ns(self) -> int | None:
         """When the next held message must leave; None if no message is held."""
         while self._deadlines:

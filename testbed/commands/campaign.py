@@ -13,7 +13,6 @@ import msgspec
 
 from analysis.judging.findings import Verdict
 from hostagent.protocols import PROTOCOLS
-from runfiles.format import Medium
 from simulator import campaign as campaigns
 from simulator import cases
 from simulator.swarm import draw_case, troubles
@@ -36,7 +35,7 @@ def campaign(arguments: Namespace) -> int:
     _, parameters = split_settings(arguments.set)
     check_parameters([protocol], parameters)
     if arguments.replay:
-        return _replay(protocol, arguments.replay, parameters.get(protocol, {}), arguments.medium, as_json=arguments.json)
+        return _replay(arguments, parameters.get(protocol, {}))
     out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
     hand_over(out)
     seeds = range(arguments.seed, arguments.seed + arguments.schedules)
@@ -45,20 +44,22 @@ def campaign(arguments: Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
     else:
         print_tally(protocol, tally, parameters.get(protocol, {}))
-    on_medium = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
+    options = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
+    options += " --brief" if arguments.brief else ""
     for line in tally.failures[:MOST_SHRUNK]:
         with progress(f"seed {line.seed}") as show:
             show("shrinking")
-            path = campaigns.keep(draw_case(protocol, line.seed, parameters.get(protocol, {}), arguments.medium)[0], out)
+            case, _ = draw_case(protocol, line.seed, parameters.get(protocol, {}), arguments.medium, brief=arguments.brief)
+            path = campaigns.keep(case, out)
         errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True)
-        errors.print(f"  replay: ./castbed campaign --protocol {protocol}{on_medium} --replay {line.seed}", soft_wrap=True)
+        errors.print(f"  replay: ./castbed campaign --protocol {protocol}{options} --replay {line.seed}", soft_wrap=True)
         errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
     return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
 
 
 def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
     spark = SparkStart(arguments.spark_master).wait if arguments.spark_master else None
-    work = partial(campaigns.run_seed, protocol, parameters=parameters, medium=arguments.medium)
+    work = partial(campaigns.run_seed, protocol, parameters=parameters, medium=arguments.medium, brief=arguments.brief)
     tally = campaigns.Tally()
     with bar(f"{protocol}", len(seeds)) as advance:
         for line in spread(work, seeds, arguments.jobs, spark):
@@ -92,11 +93,15 @@ def _verdicts(verdicts: Counter[str]) -> str:
     return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in Verdict)
 
 
-def _replay(protocol: str, what: str, parameters: dict[str, Any], medium: Medium, *, as_json: bool) -> int:
+def _replay(arguments: Namespace, parameters: dict[str, Any]) -> int:
     """Run one case again, by its seed or its file, and print its verdict and its trace."""
-    case = draw_case(protocol, int(what), parameters, medium)[0] if what.isdigit() else cases.load(Path(what))
+    what = arguments.replay
+    if what.isdigit():
+        case, _ = draw_case(arguments.protocol, int(what), parameters, arguments.medium, brief=arguments.brief)
+    else:
+        case = cases.load(Path(what))
     result = cases.run(case)
-    if as_json:
+    if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode({"case": case, "result": result}) + b"\n")
     else:
         output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), soft_wrap=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from analysis.judging.findings import Verdict
 from hostagent.contract.messages import Purpose
 from hostagent.contract.promises import Guarantee
 from hostagent.parts.delivery import Copy
@@ -256,3 +257,29 @@ def test_a_case_with_groups_is_refused_for_a_protocol_that_knows_none(tmp_path, 
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(grouped, protocol="cluster-tree", parameters={})))
     with pytest.raises(ScenarioError, match="protocol cluster-tree knows no groups"):
         load(path)
+
+
+@pytest.mark.parametrize("protocol", ["cluster-tree", "totem", "uniform"])
+def test_a_brief_case_has_the_verdict_of_the_whole_one_in_less_time(protocol):
+    for seed in range(1, 7):
+        whole, brief = (run(draw_case(protocol, seed, brief=brief)[0]) for brief in (False, True))
+        assert brief.events < whole.events, seed
+        assert brief.judgement.verdict == whole.judgement.verdict, seed
+        for promised, finding in brief.judgement.findings.items():
+            assert finding.verdict in {whole.judgement.findings[promised].verdict, Verdict.NOT_TESTED}, (seed, promised)
+
+
+def test_a_brief_case_still_waits_for_messages_that_are_due():
+    seed = next(seed for seed in range(1, 100) if seed % 8 and Guarantee.VALIDITY in broken_by(NeverRepeats, seed))
+    assert Guarantee.VALIDITY in broken_by(NeverRepeats, seed, brief=True)
+
+
+def test_one_case_of_a_brief_campaign_in_eight_is_whole():
+    brief = [draw_case("basic", seed, brief=True)[0] for seed in range(16)]
+    assert [case.brief for case in brief].count(False) == 2
+    assert [msgspec.structs.replace(case, brief=False) for case in brief] == [draw_case("basic", seed)[0] for seed in range(16)]
+
+
+def broken_by(core, seed, *, brief=False):
+    case, _ = draw_case("basic", seed, brief=brief)
+    return frozenset() if case.beyond else broken(run(case, core).judgement)
