@@ -72,16 +72,17 @@ def parser() -> argparse.ArgumentParser:
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
     inside.set_defaults(call=_later("network.vm.command"), parse=top.parse_args)
     top.set_defaults(vm_words=None)
-    for name in ["demo", "run", "sweep", "up", "replay", "analyse", "compare", "campaign"]:
+    for name in ["demo", "run", "sweep", "paper", "up", "replay", "analyse", "compare", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, metavar="URL", help="where Spark runs (default: here, on all cores)"
         )
-    for name in ["demo", "run", "sweep", "up", "replay", "compare", "doctor", "campaign"]:
+    for name in ["demo", "run", "sweep", "paper", "up", "replay", "compare", "doctor", "campaign"]:
         verbs.choices[name].add_argument("--out", type=Path, metavar="DIR", help="where results go (default results/...)")
     for name in [
         "demo",
         "run",
         "sweep",
+        "paper",
         "up",
         "replay",
         "status",
@@ -123,6 +124,16 @@ def _add_runs(verbs: _Verbs) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, in all runs"
     )
     sweep.set_defaults(call=_later("commands.sweep.command"))
+    paper = verbs.add_parser(
+        "paper", help="put a paper to the test: its claims, tables and graphs beside our runs, on one page", epilog=_EPILOG
+    )
+    paper.add_argument("papers", nargs="*", metavar="NAME", help="papers by name or number, or all; without one they are listed")
+    paper.add_argument(
+        "--on", choices=("simulator", "mininet"), default="simulator", help="virtual time (default), or real packets"
+    )
+    paper.add_argument("--quick", action="store_true", help="a first look in minutes: short runs, few repeats")
+    paper.add_argument("--summaries", type=Path, metavar="DIR", help="write NAME.md and NAME.json there too, such as docs/papers")
+    paper.set_defaults(call=_later("commands.paper.command"))
     for verb in (demo, run, sweep):
         verb.add_argument("--on", choices=("mininet", "simulator"), default="mininet", help="real packets, or virtual time")
         verb.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of every random choice (default 1)")
@@ -218,7 +229,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     campaign.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
-    for verb in (verbs.choices["sweep"], campaign):
+    for verb in (verbs.choices["sweep"], verbs.choices["paper"], campaign):
         verb.add_argument("--jobs", type=_jobs, metavar="J", help="simulations at a time (default: one for each core)")
     campaign.add_argument(
         "--brief",

@@ -65,6 +65,8 @@ class Sweep(msgspec.Struct, frozen=True):
     """The names of x = 0, 1, ... if they stand for things that are no numbers."""
     name: str = ""
     """As the paper calls the figure, such as `Figure 3`; needed where a scenario draws several."""
+    linear: bool = False
+    """Whether the axes are linear, as in the paper, however far the values are apart."""
 
 
 def over_repeats(sweeps: Sequence[Sweep]) -> Sweep:

@@ -132,11 +132,19 @@ def write(page: Page, directory: Path) -> Path:
 
 def render(view: ReportView) -> str:
     """The page as HTML. All text of the view is escaped; a name in the template that the view lacks is an error."""
-    here = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=here, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    return environment().get_template("report.html.j2").render(view=view)
+
+
+def environment(*folders: Path) -> Environment:
+    """What renders templates of these folders and of this one."""
+    return Environment(
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    return environment.get_template("report.html.j2").render(view=view)
 
 
 def view_of(page: Page, directory: Path) -> ReportView:

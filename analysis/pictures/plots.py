@@ -223,9 +223,12 @@ def sweep_figure(sweep: Sweep) -> Figure:
     every = [point for points in sweep.lines.values() for point in points]
     if sweep.ticks:
         axes.set_xticks(range(len(sweep.ticks)), [tick.replace("-", "-\n") for tick in sweep.ticks])
+    elif sweep.linear:
+        axes.set_xlim(0, 1.05 * max(x for x, _, _ in every))
     else:
         scale(axes, [x for x, _, _ in every])
-    if not sweep.ticks and min(y for _, y, _ in every) > 0 and max(y for _, y, _ in every) > SPREAD * min(y for _, y, _ in every):
+    least, most = min(y for _, y, _ in every), max(y for _, y, _ in every)
+    if not sweep.ticks and not sweep.linear and 0 < SPREAD * least < most:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
     else:

@@ -44,15 +44,11 @@ def command(arguments: Namespace) -> int:
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
     spark = SparkStart(arguments.spark_master)
     with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
-        failed = _make(left, engine, spark, arguments, out)
+        failed = make_left(left, engine, spark, arguments, out)
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first failure is {failed[0].run}: {failed[0].reason}")
-    unread = [task for task in made if not (task.output / "summary.json").exists()]
-    with bar("analysing", len(unread)) as advance:
-        for some in sweep.analyse(spark.wait(), unread):
-            for _ in some:
-                advance("")
+    analyse_unread(made, spark)
     runs = measured([task.output for task in made], arguments.spark_master)
     groups = grouped(runs)
     found = compared(groups, "label")
@@ -68,7 +64,17 @@ def command(arguments: Namespace) -> int:
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
-def _make(
+def analyse_unread(made: Sequence[Task], spark: SparkStart) -> None:
+    """Analyse the runs that are not analysed yet."""
+    unread = [task for task in made if not (task.output / "summary.json").exists()]
+    if unread:
+        with bar("analysing", len(unread)) as advance:
+            for some in sweep.analyse(spark.wait(), unread):
+                for _ in some:
+                    advance("")
+
+
+def make_left(
     left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace, out: Path
 ) -> list[sweep.Failure]:
     """Make the runs that are left. Runs that could not be made are recorded and returned."""
@@ -91,4 +97,4 @@ def _reasons(left: Sequence[Task], engine: engines.Engine, spark: SparkStart, ar
 
     if arguments.on == "mininet":
         return (sweep.make(task, run) for task in left)
-    return workers.spread(sweep.simulate, left, arguments.jobs, spark.wait if arguments.spark_master else None)
+    return workers.spread(sweep.simulate, left, arguments.jobs, spark.wait if arguments.spark_master else None, at_a_time=1)

@@ -30,19 +30,26 @@ IN_A_JOB_PER_CORE = 10
 
 
 def spread(
-    work: Callable[[T], R], items: Sequence[T], jobs: int | None = None, spark: "Callable[[], SparkSession] | None" = None
+    work: Callable[[T], R],
+    items: Sequence[T],
+    jobs: int | None = None,
+    spark: "Callable[[], SparkSession] | None" = None,
+    at_a_time: int = MOST_AT_A_TIME,
 ) -> Iterator[R]:
-    """The results of `work` in the order of `items`, from Spark or from `jobs` processes; by default one for each usable core."""
+    """The results of `work` in the order of `items`, from Spark or from `jobs` processes; by default one for each usable core.
+
+    A worker takes up to `at_a_time` items together; where each of them takes long it is to be one.
+    """
     if not items:
         return iter(())
     if spark is None:
-        return _in_processes(work, items, min(jobs or len(os.sched_getaffinity(0)), len(items)))
+        return _in_processes(work, items, min(jobs or len(os.sched_getaffinity(0)), len(items)), at_a_time)
     if jobs is not None:
         raise CannotRun("--jobs is for the cores of this machine: leave it out with --spark-master")
     return _on_spark(work, items, spark())
 
 
-def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R]:
+def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int, at_a_time: int) -> Iterator[R]:
     # A server process forks the workers: this process has threads, and a fork of it could wait for ever for a lock that a thread held.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.func.__module__ if isinstance(work, functools.partial) else work.__module__])
@@ -50,7 +57,7 @@ def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iter
     others = multiprocessing.active_children()
     try:
         with _signals_held_back():
-            results = pool.map(work, items, chunksize=max(1, min(MOST_AT_A_TIME, len(items) // (4 * jobs))))
+            results = pool.map(work, items, chunksize=max(1, min(at_a_time, len(items) // (4 * jobs))))
         yield from results
     except BrokenProcessPool:
         raise CannotRun("a worker process was killed, perhaps because memory ran out: use fewer processes with --jobs") from None

@@ -1,0 +1,132 @@
+"""The fourth paper: the counter-based token protocol, and the four that it is compared with."""
+
+from typing import Final
+
+from papers.paper import By, Experiment, Paper, Slip, StatedGraph, StatedTable, Statement
+
+PAPER: Final = Paper(
+    name="counter_tokens",
+    title="An Ordered and Reliable Broadcast Protocol for Distributed Systems",
+    authors="Ye-In Chang and Ming-Hon Hwang",
+    about="Anyone broadcasts at any time, and a token that goes round counts who has what: a message is committed when all have it. "
+    "One token acknowledges many messages.",
+    experiments=(
+        Experiment(
+            "counter_costs",
+            emulated={"hosts": "10", "owner": "1,2", "errors": "0%", "unit": "1s", "propagation": "0"},
+            quick={"hosts": "8,16", "rates": "10", "owner": "1,2", "errors": "0%,10%", "messages": "600"},
+            pack_ms=None,
+        ),
+        Experiment("loss_within_two_cycles"),
+        Experiment("slow_receiver"),
+        Experiment("token_failures"),
+        Experiment("ring_splits", simulated={"delay": "20ms"}),
+    ),
+    claims=(
+        Statement(
+            "C without errors",
+            "Without errors there are fewer than 0.1 control messages for a broadcast in all cases.",
+            (By("counter_costs", "Figure 3", "C is below"),),
+            "4.2",
+        ),
+        Statement(
+            "C, T and N",
+            "C falls as the token owner time T grows, and as the number of nodes N grows.",
+            (By("counter_costs", "Figure 3", "C falls"),),
+            "4.2",
+        ),
+        Statement(
+            "C with errors",
+            "With errors C grows with the error rate E, and with N.",
+            (By("counter_costs", "Figure 4", "grows"),),
+            "4.2",
+        ),
+        Statement(
+            "C on both networks",
+            "With errors C is almost the same on both networks, as the paper counts: a request for each lost message.",
+            (By("counter_costs", "Figure 4", "C with a request for each lost message is nearly"),),
+            "4.2",
+        ),
+        Statement(
+            "C in packets",
+            "With errors C is almost the same on both networks, in packets.",
+            (By("counter_costs", "Figure 4", "C in packets is nearly"),),
+            "4.2",
+            why="One request of ours names several messages, so that tokens outweigh requests, and on a point-to-point network a token is "
+            "N - 1 packets.",
+        ),
+        Statement("loss", "A lost message is detected within two cycles.", (By("loss_within_two_cycles"),), "2.3"),
+        Statement(
+            "flow control",
+            "Flow control keeps a slow receiver's buffer from overflowing, where without it messages are lost.",
+            (By("slow_receiver"),),
+            "3.2",
+        ),
+        Statement(
+            "token",
+            "A token that is lost, doubled, or dies with its owner is replaced, and hosts leave and join through it.",
+            (By("token_failures"),),
+            "3.3",
+        ),
+        Statement(
+            "fast message",
+            "The protocol of Amir and others (Totem): a ring splits, both parts go on, and they merge, with the views that extended "
+            "virtual synchrony asks for.",
+            (By("ring_splits"),),
+            "1",
+        ),
+    ),
+    tables=(
+        StatedTable(
+            "counter_costs",
+            Statement(
+                "Figures 3 and 4",
+                "C by the formula of the analysis, at each point of the two figures; without errors the simulation agrees with it.",
+                (By("counter_costs", "4.1"),),
+                "4.1",
+            ),
+        ),
+    ),
+    graphs=(
+        StatedGraph(
+            "counter_costs",
+            "Figure 3",
+            Statement("Figure 3", "C falls with T, and to the half if N is doubled.", (By("counter_costs", "Figure 3"),), "4.2"),
+            "With each host broadcasting A times in a unit of time, as the formula is used.",
+        ),
+        StatedGraph(
+            "counter_costs",
+            "Figure 4",
+            Statement(
+                "Figure 4",
+                "C grows with the probability of errors and with N, and is almost the same on both networks.",
+                (By("counter_costs", "Figure 4", but_not="C in packets is nearly"),),
+                "4.2",
+            ),
+        ),
+    ),
+    slips=(
+        Slip(
+            "4.1",
+            "exp(A, N) is called the mean time between two broadcasts of the whole system, and used as that of one node.",
+            "With the second reading C falls with N, as the text says; the first is tried too.",
+        ),
+        Slip(
+            "4.1, D",
+            "D is no delay: it is two cycles divided by the messages that are committed in them.",
+            "The true delay, from the broadcast to the commit at the last node, is measured too: between one and two cycles.",
+        ),
+        Slip("4.1", "`E < 0`.", "Means `E < 1`."),
+        Slip("3.2", "The second field called local.", "Is localC."),
+        Slip(
+            "3.1",
+            "T(c, n, t, S) does not say what n is; the code of the timer is cut off.",
+            "n is the next owner; a timer of its own.",
+        ),
+        Slip(
+            "3.2",
+            "`Will not send any message to node x` has no meaning on a broadcast network.",
+            "A node that is out of the list is not asked and not waited for.",
+        ),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Verdicts on what papers state, from the claims of scenarios."""
+
+import dataclasses
+
+import pytest
+
+from analysis.figures.claims import Claim
+from analysis.figures.stated import Entry, Table, compare_tables
+from papers import PAPERS
+from papers.findings import Outcome, findings_of, together
+from papers.page import read_summary, table_view, view_of, write_index, write_page, write_summary
+from papers.paper import By, Experiment, Paper, Slip, StatedTable, Statement
+
+YES, NO, UNKNOWN = (Claim("1", f"it is {holds}", holds, "the figure") for holds in (True, False, None))
+
+
+def outcome(*claims, engine="simulator", source="cycle", tables=()):
+    return Outcome(source, engine, "About it.", "./castbed run cycle", 2, 1, "simulator/cycle", [*claims], [], [*tables])
+
+
+def paper(*by, **more):
+    said = Statement("1", "Nothing lasts.", by or (By("cycle", "1"),), "4", why="because of `this`")
+    return Paper("small", "A small paper", "Nobody", "About <nothing>.", (Experiment("cycle"),), (said,), **more)
+
+
+def finding(*outcomes, by=()):
+    return findings_of(paper(*by), outcomes, quick=True, command="./castbed paper small").findings[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [(["yes", "yes"], "yes"), (["yes", "unknown"], "unknown"), (["unknown", "no"], "no"), ([], "unknown")],
+)
+def test_one_no_refutes_and_only_all_yes_confirm(words, verdict):
+    assert together(words) == verdict
+
+
+def test_a_statement_has_the_verdict_of_the_claims_that_decide_it_and_of_no_others():
+    other = Claim("2", "another", False, "")
+    assert finding(outcome(YES, other)).verdict == "yes"
+    assert finding(outcome(YES, NO, other)).verdict == "no"
+    assert finding(outcome(other)).verdict == "unknown"
+    assert finding(outcome(YES, other, source="elsewhere")).verdict == "unknown"
+
+
+def test_claims_are_chosen_by_words_of_their_text():
+    assert finding(outcome(YES, NO), by=[By("cycle", text="True")]).verdict == "yes"
+    assert finding(outcome(YES, NO), by=[By("cycle", but_not="False")]).verdict == "yes"
+
+
+def test_a_claim_that_says_the_opposite_refutes():
+    against = [By("cycle", refutes=True)]
+    assert finding(outcome(YES), by=against).verdict == "no"
+    assert finding(outcome(NO), by=against).verdict == "yes"
+    assert finding(outcome(UNKNOWN), by=against).verdict == "unknown"
+
+
+def test_why_is_told_only_of_what_is_refuted():
+    assert finding(outcome(NO)).why == "because of `this`"
+    assert not finding(outcome(YES)).why
+
+
+def test_engines_that_disagree_are_told():
+    assert not finding(outcome(YES), outcome(YES, engine="mininet")).differs
+    assert (
+        finding(outcome(YES), outcome(NO, engine="mininet")).differs == "The engines disagree: no on mininet, yes on simulator."
+    )
+
+
+def test_an_engine_that_cannot_tell_leaves_it_to_the_other():
+    found = finding(outcome(NO), outcome(UNKNOWN, engine="mininet"))
+    assert (found.verdict, found.differs) == ("no", "")
+    assert finding(outcome(UNKNOWN)).verdict == "unknown"
+
+
+def test_the_claims_that_decide_are_those_that_are_told():
+    (piece,) = finding(outcome(YES, YES, NO)).evidence
+    assert (piece.figures, piece.told, piece.checks) == (["it is False: the figure"], "1 of 3 checks", 3)
+
+
+def test_the_page_has_tables_slips_and_checks_and_escapes_what_it_shows(tmp_path):
+    (made,) = compare_tables(
+        [[Table("Table 1", "Packets", {"<b>": {"N": Entry("n + 1", 4.0 + seed / 10, 4.0)}})] for seed in range(6)]
+    )
+    stated = StatedTable("cycle", Statement("Table 1", "So many.", (By("cycle"),)))
+    whole = paper(tables=(stated,), slips=(Slip("4", "`E < 0`", "means less than 1"),))
+    outcomes = [outcome(YES, tables=[made])]
+    findings = findings_of(whole, outcomes, quick=True, command="./castbed paper small --quick")
+    page = write_page(view_of(whole, findings, outcomes), tmp_path).read_text()
+    for text in (
+        "<code>E &lt; 0</code>",
+        "&lt;b&gt;",
+        "4.25",
+        "4 to 4.5",
+        "+0.25",
+        "first look",
+        "About &lt;nothing&gt;.",
+        "it is True",
+    ):
+        assert text in page
+    assert "<script" not in page
+    json, markdown = write_summary(whole, findings, tmp_path)
+    assert read_summary(json) == findings
+    assert "| 1 | Nothing lasts. | **confirmed** |" in markdown.read_text()
+    index = write_index([(whole, findings), (dataclasses.replace(whole, title="Another"), None)], tmp_path / "all").read_text()
+    assert "Another" in index
+    assert "Not made yet" in index
+
+
+def test_words_in_tables_are_compared_by_what_the_scenario_says():
+    (made,) = compare_tables([[Table("Table 2", "Orders", {"counter": {"order": Entry("empty", "holds", agrees=False)}})]])
+    ((_, (cell,)),) = table_view("simulator", made).rows
+    assert (cell.measured, cell.differs) == ("holds", True)
+
+
+@pytest.mark.parametrize("known", PAPERS, ids=lambda known: known.name)
+def test_every_statement_is_decided_by_a_scenario_or_study_of_its_paper(known):
+    sources = {experiment.scenario for experiment in known.experiments} | {study.name for study in known.studies}
+    assert [by.source for said in known.statements for by in said.by if by.source not in sources] == []
+    assert all(said.by for said in known.statements)
+    names = [said.name for said in known.statements]
+    assert len(names) == len(set(names))
