@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "papers"
 @pytest.fixture(scope="module")
 def shelf_of(tmp_path_factory):
     place = tmp_path_factory.mktemp("papers")
-    return cache(lambda paper: Shelf(paper, place, quick=True))
+    return lambda paper: Shelf(paper, place, quick=True)
 
 
 @pytest.fixture(scope="module")
