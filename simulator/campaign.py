@@ -29,6 +29,8 @@ class Line(msgspec.Struct, frozen=True):
     events: int
     happened: tuple[str, ...] = ()
     """The events that only some runs have."""
+    longest_ms: dict[str, float] = {}
+    """For each promise of a time bound that was tested, the longest time seen."""
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Tally:
     """Violations within the assumptions."""
     lost_beyond: Counter[str] = field(default_factory=Counter)
     """The promises broken beyond the assumptions."""
+    longest_ms: dict[str, float] = field(default_factory=dict)
+    """For each time bound, the longest time seen in cases within the assumptions."""
     happened: Counter[str] = field(default_factory=Counter)
     """In how many of all cases each event happened that only some runs have."""
 
@@ -63,6 +67,8 @@ class Tally:
             self.lost_beyond.update(line.broken)
             return
         self.tested.update(line.tested)
+        for promise, longest_ms in line.longest_ms.items():
+            self.longest_ms[promise] = max(longest_ms, self.longest_ms.get(promise, 0.0))
         if line.verdict == "violated":
             self.failures.append(line)
 
@@ -83,6 +89,9 @@ def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Mediu
         trace=result.trace,
         events=result.events,
         happened=result.happened,
+        longest_ms={
+            str(promise): found.longest_ms for promise, found in judgement.findings.items() if found.longest_ms is not None
+        },
     )
 
 

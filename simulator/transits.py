@@ -42,6 +42,7 @@ class TransitRecorder:
                     Transit(
                         *(left_ns, arrived.get(host), packet.sender, host, part.message.origin, part.message.sequence, part.kind),
                         carries=part.purpose is not Purpose.CONTROL,
+                        shared=isinstance(to, int),
                     )
                     for part in packet.parts
                 ]

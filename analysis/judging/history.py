@@ -129,6 +129,8 @@ class Transit(NamedTuple):
     kind: int
     carries: bool
     """Whether the message itself is in the datagram: its purpose is data or repair."""
+    shared: bool = False
+    """Whether the datagram was to a group."""
 
 
 class ParentChange(NamedTuple):

@@ -46,9 +46,9 @@ def transits(run: RunInput, place: Path, requests: Iterable[MembershipRequest]) 
     copies = pa.concat_tables([expected, arrived.select(_COPY)]).group_by(_COPY).aggregate([])
     found = copies.join(left, _PACKET, join_type="inner").join(arrived, _COPY, join_type="left outer")
     carries = pc.not_equal(found["purpose"], Purpose.CONTROL.name.lower())
-    found = found.append_column("carries", carries).sort_by(
-        [("left_ns", "ascending"), ("sender", "ascending"), ("to", "ascending")]
-    )
+    shared = pc.invert(pc.is_in(found["destination"], value_set=hosts))
+    found = found.append_column("carries", carries).append_column("shared", shared)
+    found = found.sort_by([("left_ns", "ascending"), ("sender", "ascending"), ("to", "ascending")])
     return tuple(map(Transit, *(found[name].to_pylist() for name in Transit._fields)))
 
 

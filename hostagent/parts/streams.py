@@ -22,6 +22,7 @@ import msgspec
 from hostagent.contract.core import Milliseconds, Parameters, Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, SequenceNumber
+from hostagent.contract.promises import TimeBound, Timing
 from hostagent.parts.in_order import WINDOW, InOrder, Null, Request, asked_for
 
 # The receiver says what it has after this many items, so a sender keeps about as many.
@@ -61,6 +62,12 @@ class StreamParameters(Parameters, frozen=True, kw_only=True):
     def bound_ms(self) -> float:
         """Delta of the third paper's Protocol 4, rho of its Protocol 3: within this time an item arrives at a host that can be reached."""
         return self.silence_ms + 3 * (self.process_ms + self.network_ms)
+
+    def time_bound(self, timing: Timing, bound_ms: float, silence_ms: float = 0.0) -> TimeBound:
+        """A promise for hosts and a network that are as fast as these parameters say."""
+        return TimeBound(
+            timing=timing, bound_ms=bound_ms, process_ms=self.process_ms, network_ms=self.network_ms, silence_ms=silence_ms
+        )
 
 
 class Streams(Part):

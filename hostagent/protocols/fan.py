@@ -165,19 +165,9 @@ class Fan(Core):
 
 def _bounds(parameters: FanParameters) -> Iterator[TimeBound]:
     level, once_ms = parameters.level, parameters.process_ms + parameters.network_ms
-
-    def bound(timing: Timing, bound_ms: float, silence_ms: float = 0.0) -> TimeBound:
-        return TimeBound(
-            timing=timing,
-            bound_ms=bound_ms,
-            process_ms=parameters.process_ms,
-            network_ms=parameters.network_ms,
-            silence_ms=silence_ms,
-        )
-
     if level == 0:
-        yield bound(Timing.P1, parameters.process_ms)
+        yield parameters.time_bound(Timing.P1, parameters.process_ms)
     if level != 1:
-        yield bound(Timing.P2, 3 * once_ms if level >= 2 else once_ms)
+        yield parameters.time_bound(Timing.P2, 3 * once_ms if level >= 2 else once_ms)
     if level == 3:
-        yield bound(Timing.Q2, parameters.bound_ms, parameters.silence_ms)
+        yield parameters.time_bound(Timing.Q2, parameters.bound_ms, parameters.silence_ms)

@@ -90,7 +90,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
             FIGURE_7_1,
             {host: _log(run, host, until_s=failed_s) for host in FIGURE_7_1},
         )
-        later = {host: _log(run, host, until_s=AT_MS["alpha-4"] / 1000) for host in ("h4", "h5")}
+        later = {host: _log(run, host, until_s=(AT_MS["alpha-4"] - STEP_MS) / 1000) for host in ("h4", "h5")}
         yield _same(
             "Figure 7.4", f"{run.label}: d and e deliver beta-2 and beta-3 after alpha-3", dict.fromkeys(later, FIGURE_7_4), later
         )

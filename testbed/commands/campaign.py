@@ -77,7 +77,8 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
         f"{protocol}: {tally.cases} cases, {tally.events} events, {len(tally.pairs)} of {every} pairs of troubles covered"
     )
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
-    tested = ", ".join(f"{name} in {count}" for name, count in tally.tested.items() if count) or "nothing"
+    longest = {name: f", the longest took {longest_ms:.0f} ms" for name, longest_ms in tally.longest_ms.items()}
+    tested = ", ".join(f"{name} in {count}{longest.get(name, '')}" for name, count in tally.tested.items() if count) or "nothing"
     output.print(f"  tested:                  {tested}", soft_wrap=True)
     if never := [name for name, count in tally.tested.items() if not count]:
         output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
+from hostagent.protocols.propagation_graph.changes import improved
 from hostagent.protocols.propagation_graph.generator import BLIND, alike, generate
 from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
 from scenarios import Group, catalogue
@@ -57,10 +57,7 @@ def command(arguments: Namespace) -> int:
         raise CannotRun(f"--by {arguments.by} needs a network: name it with --on, such as --on grid:rows=4,cols=4")
     far = (lambda one, other: distance(network, one, other)) if network else alike
     graph = generate({group.name: group.members for group in groups}, sites, arguments.by, far, arguments.seed)
-    if arguments.independent:
-        graph = make_independent(graph)
-    if arguments.children:
-        graph = spread_load(graph, arguments.children)
+    graph = improved(graph, arguments.children or 0, independent=arguments.independent)
     figures = _figures(graph)
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(figures) + b"\n")

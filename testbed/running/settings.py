@@ -27,13 +27,16 @@ def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict
             raise CannotRun(f"--set {pair} has no value: write --set key=value")
         protocol, dot, parameter = key.partition(".")
         if dot:
-            parameters.setdefault(protocol, {})[parameter] = _number_or_text(value)
+            parameters.setdefault(protocol, {})[parameter] = _read_value(value)
         else:
             settings[key] = value
     return settings, parameters
 
 
-def _number_or_text(text: str) -> float | str:
+def _read_value(text: str) -> float | str:
+    """A number, `true`, `false`, or the text itself."""
+    if text in {"true", "false"}:
+        return text == "true"
     for number in (int, float):
         with suppress(ValueError):
             return number(text)

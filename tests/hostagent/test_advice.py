@@ -61,7 +61,7 @@ def test_all_hosts_compute_the_graph_of_the_groups_of_the_moment(method):
     world.settle()
     now = {"1": groups[1], "2": ("h2", "h4", "h5")}
     forest = joined(generate(now, network.hosts, method, distances(network)).parents)
-    assert [world[host].core._tree.parents for host in world.hosts] == [forest] * 6
+    assert [world[host].core._place.tree.parents for host in world.hosts] == [forest] * 6
     world.broadcast("h1", to=2)
     world.settle()
     assert [host for host in world.hosts if world.delivered(host)] == ["h2", "h4", "h5"]

@@ -8,7 +8,8 @@ import pytest
 from hostagent.contract.messages import Purpose
 from hostagent.protocols.propagation_graph.forming import PIECE_BYTES
 from hostagent.protocols.propagation_graph.items import Alive, Begin, Has, Mark, Pass, PlanPiece, Refusal, ReportPiece, Stop
-from hostagent.protocols.propagation_graph.protocol import PropagationGraph, PropagationGraphParameters
+from hostagent.protocols.propagation_graph.parameters import PropagationGraphParameters
+from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from tests.hostagent.world import World
 
 # Figure 7.1, with h1 for a and so on: h1 passes on to h2 and h3, and h3 to h4 and h5.

@@ -223,6 +223,65 @@ def test_groups_that_change_lose_double_and_reorder_nothing(seed):
     assert all(not world[host].core._waiting and not world[host].core._closed for host in world.hosts)
 
 
+# Figure 3.4 of the thesis; h1 to h7 are b, d, a, c, e, f and g, in the order that makes its choices.
+FIGURE_3_4 = {1: ("h1", "h2", "h3", "h5"), 2: ("h1", "h4", "h6"), 3: ("h2", "h5", "h6", "h7")}
+
+
+def test_with_independence_messages_go_past_hosts_outside_their_group():
+    for independent in (False, True):
+        world = World(PropagationGraph, 7, groups=FIGURE_3_4, independent=independent)
+        world.broadcast("h3", to=2)
+        world.settle()
+        assert ("h2" in {packet.to for packet in data(world)}) != independent
+        assert len(data(world)) == (3 if independent else 4)
+        assert [host for host in world.hosts if world.delivered(host)] == ["h1", "h4", "h6"]
+
+
+def test_with_independence_a_message_for_everybody_waits_for_a_graph_in_which_it_can_be_put_in_order():
+    world = Changing(PropagationGraph, 7, groups=FIGURE_3_4, independent=True)
+    world.broadcast("h6", to=2)
+    world.broadcast("h6")
+    world.broadcast("h4", to=("h6", "h7"))
+    world.settle()
+    assert {host: sorted(world.delivered(host)) for host in world.hosts} == {
+        host: sorted(world.due[host]) for host in world.hosts
+    }
+    assert all(views == {1: (0, world.hosts)} for views in world.views.values())
+    assert not any(world[host].core._place.tree.bypasses for host in world.hosts)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("changing", [False, True])
+def test_with_independence_no_two_hosts_disagree_also_while_groups_change(seed, changing):
+    random = Random(seed)
+    world = Changing(PropagationGraph, 7, seed=seed, groups=FIGURE_3_4, independent=True)
+    if changing:
+        world.suffer_changes(random, FIGURE_3_4)
+    else:
+        world.broadcast = lambda host, payload=b"": World.broadcast(world, host, payload, random.choice(list(FIGURE_3_4)))
+        world.suffer(random, most_sent=600)
+        while world.timers():
+            world.expire()
+            world.settle()
+        assert all(world[host].core._place.tree.bypasses for host in world.hosts)
+    logs = {host: world.delivered(host) for host in world.hosts}
+    assert {host: sorted(log) for host, log in logs.items()} == {host: sorted(world.due.get(host, [])) for host in world.hosts}
+    for one, other in combinations(logs.values(), 2):
+        assert [message for message in one if message in other] == [message for message in other if message in one]
+    assert all(not world[host].core._waiting and not world[host].core._closed_by for host in world.hosts)
+
+
+def test_a_limit_of_children_makes_the_tree_deeper_and_costs_no_packets():
+    """Figure 4.1 with h1 to h8 for a to h: h2 has seven children, or three."""
+    groups = {1: ("h1", "h2", "h3", "h4", "h5"), 2: ("h2", "h6", "h7", "h8"), 3: ("h1", "h2")}
+    for children, most in ((0, 7), (3, 3)):
+        world = World(PropagationGraph, 8, groups=groups, children=children)
+        assert max(len(world[host].core._place.below) for host in world.hosts) == most
+        world.broadcast("h2", to=1)
+        world.settle()
+        assert len(data(world)) == 4
+
+
 def test_how_long_an_answer_may_take_follows_the_round_trips_that_were_seen():
     """The first request waits two assumed round trips. Then an answer takes 40 ms, and the next request is repeated sooner."""
     world = World(PropagationGraph, 2)

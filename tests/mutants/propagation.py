@@ -10,7 +10,7 @@ from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 class SkipsItsLastChild(PropagationGraph):
     def _enter(self):
         super()._enter()
-        self._below = dict(list(self._below.items())[:-1])
+        self._place.below = dict(list(self._place.below.items())[:-1])
 
 
 class DeliversItsOwnAtOnce(PropagationGraph):
@@ -23,7 +23,7 @@ class DeliversItsOwnAtOnce(PropagationGraph):
         if item.origin != self.env.host:
             super()._pass_on(item)
             return
-        for child, below in self._below.items():
+        for child, below in self._place.below.items():
             if not below.isdisjoint(self._hosts(item)):
                 self._edges.send(child, item)
 

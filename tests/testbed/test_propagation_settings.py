@@ -5,7 +5,7 @@ import pytest
 from scenarios import ScenarioError
 from scenarios.catalogue import find
 from testbed.errors import CannotRun
-from testbed.running.settings import choose
+from testbed.running.settings import choose, split_settings
 
 
 def chosen(scenario="groups_change", settings=None, **parameters):
@@ -25,12 +25,18 @@ def test_a_graph_that_looks_at_the_network_is_given_the_distances_on_each(method
         ({"manager": "h99"}, "protocol propagation-graph: manager=h99: there is no such host"),
         ({"graph": "heuristic-4"}, "graph=heuristic-4: choose from heuristic-1, heuristic-2, heuristic-3, random"),
         ({"advice": "0.0|AAAA"}, "propagation-graph.advice cannot be set: it is worked out from the network"),
+        ({"independent": True, "failures": "non-atomic"}, "independent=true needs failures=atomic"),
+        ({"children": -1}, "children=-1: expected int >= 0"),
         ({"silence_ms": 0}, "silence_ms=0: expected float >= 0.1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_sentence(parameters, sentence):
     with pytest.raises(CannotRun, match=sentence):
         chosen(**parameters)
+
+
+def test_words_for_yes_and_no_are_read_as_such():
+    assert split_settings(["propagation-graph.independent=true"])[1] == {"propagation-graph": {"independent": True}}
 
 
 def test_groups_of_sites_that_do_not_exist_are_refused_with_a_sentence():

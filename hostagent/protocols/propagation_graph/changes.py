@@ -9,6 +9,12 @@ from dataclasses import replace
 from hostagent.protocols.propagation_graph.graph import PropagationGraph
 
 
+def improved(graph: PropagationGraph, children: int = 0, *, independent: bool = False) -> PropagationGraph:
+    """The graph with at most so many children for each site, unless 0, and with fewer extra sites if that is wanted."""
+    spread = spread_load(graph, children) if children else graph
+    return make_independent(spread) if independent else spread
+
+
 def make_independent(graph: PropagationGraph) -> PropagationGraph:
     """Remove extra sites from the paths of groups that they are not in, wherever one order can still be kept.
 
@@ -65,13 +71,13 @@ def spread_load(graph: PropagationGraph, most_children: int) -> PropagationGraph
     waiting = list(graph.roots)
     while waiting:
         site = waiting.pop(0)
-        children = [child for child, parent in parents.items() if parent == site]
-        for child in children[most_children:]:
-            kept = [sibling for sibling in children if parents[sibling] == site and sibling != child]
-            heirs = [sibling for sibling in kept if _can_carry(graph, sibling, site, child)]
-            if heirs:
+        kept = [child for child, parent in parents.items() if parent == site]
+        for child in reversed(kept[:]):
+            heirs = [sibling for sibling in kept if sibling != child and _can_carry(graph, sibling, site, child)]
+            if heirs and len(kept) > most_children:
                 parents[child] = min(heirs, key=lambda heir: sum(parent == heir for parent in parents.values()))
-        waiting += [child for child, parent in parents.items() if parent == site]
+                kept.remove(child)
+        waiting += kept
     spread = replace(graph, parents=parents)
     return spread if _count_extra(spread) <= _count_extra(graph) else graph
 

@@ -19,16 +19,16 @@ while here the reports are histories of any length, and every host that is alive
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from hostagent.contract.core import Milliseconds, Part
+from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Purpose, hosts_in
-from hostagent.parts.detector import DetectorParameters
-from hostagent.parts.streams import Item, StreamParameters
+from hostagent.parts.streams import Item
 from hostagent.protocols.propagation_graph.items import Alive, Begin, PlanPiece, ReportPiece, Stop
+from hostagent.protocols.propagation_graph.parameters import FailureParameters
 from hostagent.protocols.propagation_graph.reconciling import Plan, Report, for_host, make_plan
 
 # A piece of a report or plan, which leaves room in a datagram for the fields beside it.
@@ -38,44 +38,6 @@ COMPANY: Final = 3
 # On links that are slower and more lossy than the parameters say, the manager waits up to so many times longer.
 LONGEST: Final = 16
 R = TypeVar("R", Report, Plan)
-
-
-class FailureParameters(StreamParameters, frozen=True, kw_only=True):
-    """What happens when hosts fail."""
-
-    manager: str = ""
-    """The host that numbers the graphs, or forms new ones; the first host if empty."""
-    failures: Literal["atomic", "non-atomic"] = "atomic"
-    """What happens when a host fails: those below wait for it, or the others form a new graph."""
-    recover: Literal["new-member", "rollback"] = "new-member"
-    """With non-atomic failures: a host that was left out starts over, or takes back what it delivered in the wrong place."""
-    period_ms: Milliseconds = 500.0
-    """With non-atomic failures: the time between two heartbeats to a host, and between two looks of the manager."""
-    timeout_ms: Milliseconds = 1500.0
-    """Silence after which a host is suspected, two heartbeats may be lost in a row."""
-    longest_timeout_ms: Milliseconds = 4000.0
-    """The time-out of a host grows by a period with each suspicion that proves wrong, up to this."""
-
-    @property
-    def watch(self) -> DetectorParameters:
-        """The parameters of the failure detector."""
-        return DetectorParameters(
-            period_ms=self.period_ms, timeout_ms=self.timeout_ms, longest_timeout_ms=self.longest_timeout_ms
-        )
-
-    @property
-    def rolls_back(self) -> bool:
-        """Whether hosts that were left out take back what they delivered in the wrong place."""
-        return self.recover == "rollback"
-
-    def check_failures(self) -> None:
-        """Raise a `ValueError` with a sentence if the parameters contradict each other."""
-        if self.failures == "atomic" and self.rolls_back:
-            raise ValueError(
-                "recover=rollback needs failures=non-atomic: with atomic failures no host delivers anything in the wrong place"
-            )
-        if self.failures == "non-atomic":
-            self.watch.check_detector()
 
 
 class Site(Protocol):

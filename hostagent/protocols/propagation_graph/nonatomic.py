@@ -39,7 +39,7 @@ waits at its source, or with rollback has its place in the order and is kept for
 and Open of chapter 5 are not used. The slips of Protocol 5 ((C) forgets to count L_D, (D) has an undefined y) do not arise.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -51,10 +51,9 @@ from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.detector import Detector
 from hostagent.parts.streams import Item
-from hostagent.protocols.propagation_graph.forming import FailureParameters, Forming, Pieces, pieces
+from hostagent.protocols.propagation_graph.forming import Forming, Pieces, pieces
 from hostagent.protocols.propagation_graph.graph import NOBODY
-from hostagent.protocols.propagation_graph.graph import PropagationGraph as Graph
-from hostagent.protocols.propagation_graph.graphs import Members
+from hostagent.protocols.propagation_graph.graphs import MakeTree, log_parent
 from hostagent.protocols.propagation_graph.items import (
     Accepted,
     Alive,
@@ -71,12 +70,11 @@ from hostagent.protocols.propagation_graph.items import (
     most_together,
 )
 from hostagent.protocols.propagation_graph.journal import Journal, Settling, numbered
+from hostagent.protocols.propagation_graph.parameters import FailureParameters
 from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Plan, Report, first_plan
 
 # Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
 REPETITIONS: Final = 20
-MakeTree = Callable[[Members, tuple[str, ...]], Graph]
-"""The tree of some hosts with some groups, the same at every host."""
 
 
 class NonAtomic(Part):
@@ -109,7 +107,8 @@ class NonAtomic(Part):
         self._arrivals = count(1)
         self._wishes: dict[int, bool] = {}
         self._installed = dict.fromkeys(env.groups, 0)
-        self._place = (NOBODY, NOBODY)
+        self._told = (NOBODY, NOBODY)
+        """The root of the tree, and the parent of this host there, as they were logged."""
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore everything, and take the place in the graph that was opened last."""
@@ -283,12 +282,7 @@ class NonAtomic(Part):
         self._tree = self._make_tree(groups, self.members)
         self._below = self._tree.below(self.env.host) if self.env.host in self.members else {}
         self._entrances.clear()
-        place = self._tree.roots[0], self._tree.parents.get(self.env.host, NOBODY)
-        if place != self._place:
-            for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
-                if source:
-                    self.env.trace("parent", source=source, parent=parent)
-            self._place = place
+        self._told = log_parent(self.env, self._tree, self._told)
         self._tell_graph()
 
     def _tell_graph(self) -> None:

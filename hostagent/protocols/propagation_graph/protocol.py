@@ -20,8 +20,14 @@ blocks the hosts that get messages through it until it is back, and nobody else:
 form a new graph and go on; all about that is in `nonatomic`, and what follows here is about atomic delivery.
 
 Guarantees. No creation, no duplication, multiple-group order, strictly: no two hosts ever deliver two messages in different orders, failed
-ones included. When everybody is back, everybody has what it should (convergence). Protocol 4's bound (P4 within delta + 3 phi_P + 3 phi_N)
-holds on each edge while groups do not change; as it does not while they do, it is not promised.
+ones included. When everybody is back, everybody has what it should (convergence).
+
+Bounds. P4 and Q3 with Delta = rho = delta + 4 phi_P + 3 phi_N, while groups do not change. A null message leaves within delta + phi_P of
+the instant from which the two hosts can reach each other, arrives within phi_N and is answered by a request within phi_P; the request takes
+phi_N, its answer phi_P + phi_N, and the delivery phi_P. The paper has one phi_P less, though its proof has these steps. If an item shows
+the gap instead, and a request of before was lost, the host repeats that after 2 phi_P + 2 phi_N at most, which is within the same bound as
+long as delta is not below phi_P. A host asks for 64 items at once, so who lacks more needs as many round trips longer. P2 and Q1 cannot be
+promised, as the paper says: whoever is up may wait for a parent that is not.
 
 Messages. n packets (data) per message to n hosts, e more for the extra hosts on the way, and one less where the source is the primary
 destination. Where the network multicasts, a host sends one packet for all its children, to the group or, if a child is not in it, to
@@ -33,8 +39,11 @@ listed for it, the other roots and the hosts in no group are made children of th
 for the members that its group had for the source when it was multicast, as the source has logged; where it is passed on in a later graph,
 it still goes to them, so a view is not agreed on as in virtual synchrony. The manager ignores the leave of a last member. A returned
 message comes back whole, so that sources keep no history. One number for all children, as in Protocol 4,
-works for one group only: here every pair of hosts has numbers of its own. The slips of Protocol 4 (it numbers from 0 where the root waits
-for 1; `y < m` means `y < p`) do not arise.
+works for one group only: here every pair of hosts has numbers of its own. With `independent=true` (section 3.5) only the first graph has
+edges that bypass hosts: in later ones messages to former members may be under way, and messages to everybody or to listed hosts, for which
+no such edges were planned. Two hosts never disagree about two messages then, but there may be no one global order: in Figure 3.4 b may
+put alpha-2 before alpha-1, d alpha-1 before alpha-3, and f alpha-3 before alpha-2. The slips of Protocol 4 (it numbers from 0 where the
+root waits for 1; `y < m` means `y < p`) do not arise.
 """
 
 from collections.abc import Mapping
@@ -48,14 +57,13 @@ from hostagent.contract.advice import Surroundings
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message, Purpose, host_set, hosts_in
-from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
+from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength, Timing
 from hostagent.parts.streams import Item
 from hostagent.protocols.propagation_graph import nonatomic
 from hostagent.protocols.propagation_graph.distances import distances_text, read_distances
-from hostagent.protocols.propagation_graph.forming import FailureParameters
-from hostagent.protocols.propagation_graph.generator import BLIND, Method, alike
+from hostagent.protocols.propagation_graph.generator import BLIND, alike
 from hostagent.protocols.propagation_graph.graph import NOBODY
-from hostagent.protocols.propagation_graph.graphs import Graphs, tree
+from hostagent.protocols.propagation_graph.graphs import Graphs, Place, log_parent, tree
 from hostagent.protocols.propagation_graph.items import (
     NONE,
     Alive,
@@ -74,19 +82,12 @@ from hostagent.protocols.propagation_graph.items import (
     Submission,
     most_together,
 )
+from hostagent.protocols.propagation_graph.journal import numbered
 from hostagent.protocols.propagation_graph.nonatomic import REPETITIONS, NonAtomic
+from hostagent.protocols.propagation_graph.parameters import PropagationGraphParameters
 
 Flow = int | bytes
 """What a source keeps in order: its messages to a group, or to the same listed hosts."""
-
-
-class PropagationGraphParameters(FailureParameters, frozen=True, kw_only=True):
-    """How the forest is built, and what happens when hosts fail."""
-
-    graph: Method = "heuristic-1"
-    """How the forest is built: see `generator`."""
-    advice: str = ""
-    """For the methods that look at the network, the distances between hosts (see `distances`). Castbed works them out."""
 
 
 class Route(msgspec.Struct):
@@ -123,15 +124,18 @@ class PropagationGraph(Core):
         super().__init__(env, parameters)
         self._edges = self.add("edges", lambda own: Edges(own, parameters, self._on_item))
         distance = read_distances(parameters.advice, env.hosts) if parameters.advice else alike
+        make_tree = partial(tree, method=parameters.graph, distance=distance, children=parameters.children)
+        graphs = partial(Graphs, env.groups, env.hosts, make_tree, partial(make_tree, independent=parameters.independent))
         self.survivor: NonAtomic | None = None
         """This host with `failures=non-atomic`: then nothing else here is used but the edges."""
         if parameters.failures == "non-atomic":
-            make_tree = partial(tree, method=parameters.graph, distance=distance)
             self.survivor = self.add("survivor", lambda own: NonAtomic(own, parameters, self._edges, make_tree))
-        self._graphs = Graphs(env.groups, env.hosts, parameters.graph, distance)
+        self._graphs = graphs()
         self._graph = 0
         """The graph that is open here, or was the last."""
         self._closed = False
+        self._closed_by: set[str] = set()
+        """The hosts that have sent a Close of the graph that is open here."""
         self._waiting: dict[int, Item] = {}
         """Submissions that came after a Close, and items of graphs that are not open yet, by the order of their arrival."""
         self._arrivals = count(1)
@@ -140,9 +144,9 @@ class PropagationGraph(Core):
         """By source and flow: the last turn in which a submission was returned."""
         self._passed: dict[tuple[str, int], Passed] = {}
         """By source and group: the last message that was passed on here."""
-        self._place = (NOBODY, NOBODY)
-        """The root of the tree, and the parent of this host there."""
-        self._issued = Graphs(env.groups, env.hosts, parameters.graph, distance)
+        self._told = (NOBODY, NOBODY)
+        """The root of the tree, and the parent of this host there, as they were logged."""
+        self._issued = graphs()
         """The graphs that this host has issued as the manager."""
 
     @classmethod
@@ -154,12 +158,13 @@ class PropagationGraph(Core):
         if parameters.failures == "non-atomic":
             return nonatomic.promise(parameters, hosts)
         guarantees = (
-            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE),
-            *(Guarantee.ACYCLIC_ORDER, Guarantee.NO_GAPS),
+            *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.QUIESCENCE, Guarantee.NO_GAPS),
+            *(() if parameters.independent else (Guarantee.ACYCLIC_ORDER,)),
         )
         return Promise(
             guarantees=guarantees,
             orders=tuple(Order(scope, Strength.STRICT) for scope in (Scope.SINGLE_SOURCE, Scope.MULTIPLE_GROUP)),
+            time_bounds=(parameters.edge_bound(Timing.P4), parameters.edge_bound(Timing.Q3)),
             patience_ms=REPETITIONS * parameters.bound_ms + hosts * parameters.bound_ms,
             retained=20 * hosts + 100,
         )
@@ -171,7 +176,7 @@ class PropagationGraph(Core):
             raise ValueError(f"manager={parameters.manager}: there is no such host")
         if parameters.advice:
             read_distances(parameters.advice, hosts)
-        parameters.check_failures()
+        parameters.check()
 
     @classmethod
     def beyond_with(cls, parameters: PropagationGraphParameters) -> frozenset[str]:
@@ -192,13 +197,14 @@ class PropagationGraph(Core):
         """Restore the graphs, and everything that waits for one or is on its way to a new primary destination."""
         if self.survivor is not None:
             return
-        for _, (group, members) in _numbered(stored, "opened"):
+        for _, (group, members) in numbered(stored, "opened"):
             self._install(group, hosts_in(members, self.env.hosts))
-        for _, (group, members) in _numbered(stored, "issued"):
+        for _, (group, members) in numbered(stored, "issued"):
             self._issued.add(group, hosts_in(members, self.env.hosts))
-        self._waiting = {number: self._edges.decoded(item) for number, item in _numbered(stored, "waiting")}
+        self._waiting = {number: self._edges.decoded(item) for number, item in numbered(stored, "waiting")}
         self._arrivals = count(max(self._waiting, default=0) + 1)
         self._closed = stored.get("closed", False)
+        self._closed_by = set(stored.get("closed by", ()))
         for key, value in stored.items():
             match key.split("/"):
                 case ["passed", group, source]:
@@ -218,9 +224,21 @@ class PropagationGraph(Core):
         submission = Submission(to.group, self.env.host, sequence, 0, 0, 0, self._graph, payload, listed)
         flow = _flow(submission)
         if flow not in self._routes:
-            self._routes[flow] = Route(self._primary(to.hosts), self._graph)
+            self._routes[flow] = self._first_route(to)
         self._submit(self._routes[flow], submission)
         self._store_route(flow)
+
+    def _first_route(self, to: Destination) -> Route:
+        """Where the messages of a new flow go: to their primary destination.
+
+        While messages to groups bypass hosts, no edges keep others in order with them. So this host asks for another graph, and keeps
+        messages to everybody or to listed hosts until it is open.
+        """
+        if self._place.tree.bypasses and to.group in {EVERYBODY, LISTED}:
+            route = Route(self.env.host, self._graph + 1)
+            self._wish(EVERYBODY, joins=True)
+            return route
+        return Route(self._place.primary(to.group, to.hosts), self._graph)
 
     def on_join(self, group: int) -> None:
         """Ask the manager."""
@@ -297,7 +315,7 @@ class PropagationGraph(Core):
         Once one message of a flow was returned, those that the source sent before it knew are returned too, whoever they are for.
         """
         flow, hosts = _flow(item), self._hosts(item)
-        primary = self._primary(hosts) if hosts else self.env.host
+        primary = self._place.primary(item.group, hosts) if hosts else self.env.host
         if primary == self.env.host and item.turn > self._sent_back.get((item.origin, flow), -1):
             self._pass_on(Relay(item.group, item.origin, item.sequence, 0, self._graph, item.view, item.payload, item.listed))
             return
@@ -312,16 +330,18 @@ class PropagationGraph(Core):
         hosts = self._graphs.members(item.group, view)
         if not sequence or graph != self._graph or item.group == LISTED:
             return False
-        below = frozenset((self.env.host,)).union(*self._below.values())
-        passes = self._primary(hosts) in self._tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
+        place = self._place
+        below = frozenset((self.env.host,)).union(*place.below.values())
+        primary = place.primary(item.group, hosts)
+        passes = primary in place.tree.ancestors(self.env.host)[1:] and not below.isdisjoint(hosts)
         last, in_graph, _ = self._passed.get((item.origin, item.group), NONE)
         return passes and (in_graph != graph or last < sequence)
 
     def _pass_on(self, item: Relay) -> None:
         """Send a message down every subtree that has a destination, and deliver it if this host is one."""
         hosts = self._hosts(item)
-        if children := [child for child, below in self._below.items() if not below.isdisjoint(hosts)]:
-            self._edges.send_to_all(children, item, most_together(item))
+        if receivers := self._place.next_hosts(item.group, hosts):
+            self._edges.send_to_all(receivers, item, most_together(item))
         if self.env.host in hosts:
             self.env.deliver(item.origin, item.sequence, item.payload)
         passed = self._passed[item.origin, item.group] = item.sequence, item.graph, item.view
@@ -362,7 +382,8 @@ class PropagationGraph(Core):
         group, host, last = item.group, item.origin, self._issued.last
         before = self._issued.members(group, last)
         members = tuple(other for other in self.env.hosts if (item.joins if other == host else other in before))
-        if members == before or not members:
+        # A change of everybody asks for a graph without bypasses, which is any but the first.
+        if not members or (last if group == EVERYBODY else members == before):
             return
         old, number = self._issued.tree(last), self._issued.add(group, members)
         self.env.store(f"issued/{number}", (group, host_set(members, self.env.hosts)))
@@ -372,8 +393,13 @@ class PropagationGraph(Core):
         self._send(self._issued.tree(number).roots[0], opening)
 
     def _close(self, item: Close) -> None:
-        for child in self._below:
-            self._edges.send(child, item, Purpose.CONTROL)
+        """Close the graph when no host sends anything more in it."""
+        self._closed_by.add(item.origin)
+        self.env.store("closed by", sorted(self._closed_by))
+        if not self._place.senders <= self._closed_by:
+            return
+        for receiver in self._place.receivers:
+            self._edges.send(receiver, Close(EVERYBODY, self.env.host, 0, 0, item.graph), Purpose.CONTROL)
         self._closed = True
         self.env.store("closed", True)
         self._tell_graph()
@@ -382,10 +408,12 @@ class PropagationGraph(Core):
     def _open(self, item: Open) -> None:
         self.env.store(f"opened/{item.graph}", (item.group, item.members))
         self.env.store("closed", False)
+        self.env.store("closed by", None)
         self._closed = False
+        self._closed_by.clear()
         self._install(item.group, hosts_in(item.members, self.env.hosts))
         self._enter()
-        for child in self._below:
+        for child in self._place.below:
             self._edges.send(child, item, Purpose.CONTROL)
         self._look_again()
 
@@ -395,21 +423,13 @@ class PropagationGraph(Core):
 
     def _enter(self) -> None:
         """Compute the tree of the graph that is open, and this host's place in it."""
-        self._tree = self._graphs.tree(self._graph)
-        self._primaries: dict[tuple[str, ...], str] = {}
-        self._below = self._tree.below(self.env.host)
-        place = self._tree.roots[0], self._tree.parents[self.env.host]
-        if place != self._place:
-            # The tree is drawn and looked up under its root; under a former root this host has no parent any more.
-            for source, parent in {self._place[0]: NOBODY, place[0]: place[1]}.items():
-                if source:
-                    self.env.trace("parent", source=source, parent=parent)
-            self._place = place
+        self._place = Place(self._graphs.tree(self._graph), self.env.host)
+        self._told = log_parent(self.env, self._place.tree, self._told)
         self._tell_graph()
 
     def _tell_graph(self) -> None:
         members = {group: self._graphs.members(group, self._graph) for group in self.env.groups if group != EVERYBODY}
-        primary_of = [group for group, hosts in members.items() if hosts and self._primary(hosts) == self.env.host]
+        primary_of = [group for group, hosts in members.items() if hosts and self._place.primary(group, hosts) == self.env.host]
         self.env.trace("graph", number=self._graph, closed=self._closed, primary_of=primary_of)
 
     def _look_again(self) -> None:
@@ -426,18 +446,6 @@ class PropagationGraph(Core):
         key = flow if isinstance(flow, int) else flow.hex()
         self.env.store(f"route/{key}", (flow, *msgspec.structs.astuple(self._routes[flow])))
 
-    def _primary(self, hosts: tuple[str, ...]) -> str:
-        """The primary destination of messages for these hosts. There are few sets of hosts, and many messages."""
-        if hosts not in self._primaries:
-            self._primaries[hosts] = self._tree.common_ancestor(hosts)
-        return self._primaries[hosts]
-
 
 def _flow(item: Carrying) -> Flow:
     return item.listed if item.group == LISTED else item.group
-
-
-def _numbered(stored: Mapping[str, Any], kind: str) -> list[tuple[int, Any]]:
-    """The entries with keys such as `opened/3`, in the order of their numbers."""
-    keys = [key for key in stored if key.startswith(f"{kind}/")]
-    return sorted(((int(key.partition("/")[2]), stored[key]) for key in keys), key=lambda entry: entry[0])

@@ -53,7 +53,7 @@ def handlings(history: History) -> Iterator[Handling]:
     Of several arrivals the first one counts that the agent can have seen, which is one since its last start.
     """
     arrivals: dict[tuple[str, str, int], list[int]] = defaultdict(list)
-    for _, arrived_ns, _, to, origin, sequence, _, carries in history.transits or ():
+    for _, arrived_ns, _, to, origin, sequence, _, carries, _ in history.transits or ():
         if carries and arrived_ns is not None:
             arrivals[to, origin, sequence].append(arrived_ns)
     starts = _starts(history)
