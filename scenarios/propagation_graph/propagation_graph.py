@@ -28,11 +28,13 @@ def scenario() -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """The order, and the packets of every group."""
+    """The order, the packets of every group, and the longest times against the bounds P4 and Q3."""
     for run in runs:
         yield kept("order", run, ONE_ORDER, expected=True)
         yield kept("order", run, Guarantee.CONVERGENCE, expected=True)
         yield _packets(run)
+        for bound in run.input.run.promise.time_bounds:
+            yield kept("7.2.1", run, bound, expected=True)
 
 
 def _packets(run: MeasuredRun) -> Claim:

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import not_tested, unknown
-from analysis.judging.history import Recovery, Transit, make
+from analysis.judging.history import Recovery, Transit, View, make
 from analysis.judging.judge import Verdict, judge
 from analysis.judging.properties.timing.bounds import check
 from analysis.judging.properties.timing.states import Handling, States, handlings
@@ -126,6 +126,23 @@ def test_a_judgement_has_a_finding_for_each_bound_by_its_name():
 
 
 # When the conditions hold
+
+
+@pytest.mark.parametrize(("asked", "core", "play"), [row[:3] for row in RIGHT])
+def test_nothing_is_judged_where_groups_change(asked, core, play):
+    stage = play(core)
+    changed = stage.history()._replace(views=(View(0, "h1", 1, 1, ("h1", "h2")),))
+    assert check(changed, asked, stage.connectivity()) == not_tested("groups change in this run, and the model has none that do")
+
+
+def test_a_host_is_not_sent_what_it_overhears_from_a_host_that_is_not_its_parent():
+    """h1 sends to a group, and its only child is h2: h3 hears a message that it is to get from h2, which does not pass it on."""
+    stage = plays.from_the_first(t.StopsHalfWay)
+    sent = (Transit(0, MS, "h1", host, "h1", 1, 0, carries=True, shared=True) for host in ("h2", "h3"))
+    history = stage.history()
+    history = history._replace(transits=(*sent, *(one for one in history.transits if one.sender != "h1")))
+    finding = check(history, bound("P4", 30), stage.connectivity())
+    assert (finding.verdict, finding.cases) == (Verdict.HOLDS, 1)
 
 
 def test_a_lost_copy_is_absence_of_reach_and_so_no_case_of_p2():

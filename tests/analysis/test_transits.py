@@ -38,8 +38,12 @@ def found(tmp_path, *rows, requests=()):
     return transits(RUN, written(tmp_path / "packets.parquet", rows), requests)
 
 
-def transit(left_ns, arrived_ns, to="h2", sequence=1, carries=True):
-    return Transit(left_ns, arrived_ns, "h1", to, "h1", sequence, 0, carries)
+def transit(left_ns, arrived_ns, to="h2", sequence=1, carries=True, shared=False):
+    return Transit(left_ns, arrived_ns, "h1", to, "h1", sequence, 0, carries, shared)
+
+
+def copy(left_ns, arrived_ns, to="h2"):
+    return transit(left_ns, arrived_ns, to, shared=True)
 
 
 def test_a_datagram_leaves_once_and_arrives_or_is_lost(tmp_path):
@@ -58,16 +62,16 @@ def test_a_duplicate_that_the_network_made_is_not_another_datagram(tmp_path):
 
 def test_a_datagram_to_a_group_is_a_transit_for_each_other_member_and_for_whoever_gets_it(tmp_path):
     rows = [seen("h1", "s1", 5, "group 1"), seen("s2", "h2", 8, "group 1")]
-    assert found(tmp_path, *rows) == (transit(5, 8), transit(5, None, "h3"))
+    assert found(tmp_path, *rows) == (copy(5, 8), copy(5, None, "h3"))
     asked = (MembershipRequest(1, "h3", 1, joins=False),)
-    assert found(tmp_path, *rows, requests=asked) == (transit(5, 8),)
+    assert found(tmp_path, *rows, requests=asked) == (copy(5, 8),)
     rows.append(seen("s4", "h4", 9, "group 1"))
-    assert found(tmp_path, *rows, requests=asked) == (transit(5, 8), transit(5, 9, "h4"))
+    assert found(tmp_path, *rows, requests=asked) == (copy(5, 8), copy(5, 9, "h4"))
 
 
 def test_a_copy_that_comes_back_to_its_sender_is_no_transit(tmp_path):
     rows = seen("h1", "s1", 5, "group 1"), seen("s1", "h1", 6, "group 1"), seen("s2", "h2", 8, "group 1")
-    assert found(tmp_path, *rows) == (transit(5, 8), transit(5, None, "h3"))
+    assert found(tmp_path, *rows) == (copy(5, 8), copy(5, None, "h3"))
 
 
 def test_without_packets_there_are_no_transits(tmp_path):

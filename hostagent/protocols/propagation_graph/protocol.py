@@ -38,12 +38,11 @@ Decisions. The paper's forest has a tree for each set of groups that overlap. As
 listed for it, the other roots and the hosts in no group are made children of the first root, which changes no group's paths. A message is
 for the members that its group had for the source when it was multicast, as the source has logged; where it is passed on in a later graph,
 it still goes to them, so a view is not agreed on as in virtual synchrony. The manager ignores the leave of a last member. A returned
-message comes back whole, so that sources keep no history. One number for all children, as in Protocol 4,
-works for one group only: here every pair of hosts has numbers of its own. With `independent=true` (section 3.5) only the first graph has
-edges that bypass hosts: in later ones messages to former members may be under way, and messages to everybody or to listed hosts, for which
-no such edges were planned. Two hosts never disagree about two messages then, but there may be no one global order: in Figure 3.4 b may
-put alpha-2 before alpha-1, d alpha-1 before alpha-3, and f alpha-3 before alpha-2. The slips of Protocol 4 (it numbers from 0 where the
-root waits for 1; `y < m` means `y < p`) do not arise.
+message comes back whole, so that sources keep no history. One number for all children, as in Protocol 4, works for one group only: here
+every pair of hosts has numbers of its own. With `independent=true` (section 3.5) only the first graph has edges that bypass hosts: later
+ones carry messages to former members, to everybody or to listed hosts, for which no such edges were planned. Two hosts never disagree about
+two messages then, but there may be no one global order: in Figure 3.4 b may put alpha-2 before alpha-1, d alpha-1 before alpha-3, and f
+alpha-3 before alpha-2. The slips of Protocol 4 (it numbers from 0 where the root waits for 1; `y < m` means `y < p`) do not arise.
 """
 
 from collections.abc import Mapping
@@ -231,8 +230,7 @@ class PropagationGraph(Core):
     def _first_route(self, to: Destination) -> Route:
         """Where the messages of a new flow go: to their primary destination.
 
-        While messages to groups bypass hosts, no edges keep others in order with them. So this host asks for another graph, and keeps
-        messages to everybody or to listed hosts until it is open.
+        While messages to groups bypass hosts, others would be out of order. So they wait here for another graph, which is asked for.
         """
         if self._place.tree.bypasses and to.group in {EVERYBODY, LISTED}:
             route = Route(self.env.host, self._graph + 1)
