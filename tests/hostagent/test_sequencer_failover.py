@@ -228,16 +228,52 @@ def test_what_all_have_is_forgotten_by_all():
     assert [len(world[host].kept("core.ordering.log.history")) for host in world.hosts] == [2, 2, 2]
 
 
-def test_a_dead_host_is_given_up_when_the_history_is_full_and_left_behind_when_it_is_back():
+def test_nobody_waits_for_a_dead_host_when_the_history_is_full_and_it_has_everything_when_it_is_back():
+    """Also if another host than the sequencer of that time leads then."""
     world = world_of(3, history=4)
-    for _ in range(12):
+    for _ in range(300):
         world.broadcast("h1")
-    go_on_without(world, "h3", until=lambda: len(world.delivered("h2")) == 12)
+    go_on_without(world, "h3", until=lambda: len(world.delivered("h2")) == 300, steps=4000)
+    assert world.delivered("h3") == []
+    world.restart("h3")
+    world.restart("h1")
+    world.broadcast("h3")
+    run_on(world)
+    assert not world.lacking()
+    assert in_one_order(world)
+    assert [len(world[host].kept("core.ordering.log.history")) for host in world.hosts] == [2, 2, 2]
+
+
+def test_a_host_that_comes_back_is_waited_for_again_when_it_lacks_less_than_the_history_holds():
+    world = world_of(3, history=4)
+    for _ in range(100):
+        world.broadcast("h1")
+    go_on_without(world, "h3", until=lambda: len(world.delivered("h2")) == 100, steps=2000)
     world.restart("h3")
     run_on(world)
-    assert world.delivered("h3") == []
+    for _ in range(100):
+        world.broadcast("h1")
+    for _ in range(2000):
+        world.lose(to="h3")
+        if not world.in_flight:
+            break
+        world.hand_over()
+    assert 100 < len(world.delivered("h2")) <= 104
+
+
+def test_nothing_is_kept_for_a_host_that_has_lost_its_storage():
+    world = world_of(3)
+    for _ in range(12):
+        world.broadcast("h1")
+    run_on(world)
+    world["h3"].storage.clear()
+    world.restart("h3")
+    for _ in range(12):
+        world.broadcast("h1")
+    run_on(world)
     assert [event for event, _ in world["h3"].traced].count("left-behind") == 1
-    assert in_one_order(world)
+    assert [len(world[host].kept("core.ordering.log.history")) for host in ("h1", "h2")] == [2, 2]
+    assert len(world.delivered("h2")) == 24
 
 
 @pytest.mark.parametrize("seed", range(25))

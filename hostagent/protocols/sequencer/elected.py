@@ -64,7 +64,7 @@ class Elected(Part):
         self._stable = 0
         self._early: dict[int, Entry] = {}
         self._is_left_behind = False
-        """Whether others have forgotten entries that this host lacks: it can never deliver anything again."""
+        """Whether others have forgotten entries that this host lacks, as it has lost its storage: it can never deliver anything again."""
         self._questions = 0
         """Questions to the sequencer since anything was heard of it."""
         self._waits = False

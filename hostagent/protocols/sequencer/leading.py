@@ -1,6 +1,6 @@
 """With failover: what the sequencer of an epoch does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from hostagent.contract.core import Part
@@ -46,9 +46,13 @@ class Leading(Part):
         self._silent: dict[str, int] = {}
         """How many questions in a row each host that lags has left unanswered."""
         self._given_up: dict[str, None] = {}
+        """Hosts that were silent when the history was full: nobody waits for them, and everything is kept for them."""
+        self._left_behind: dict[str, None] = {}
+        """Hosts that say that they have lost what they had: nothing is kept for them."""
         self._timed = self._tries = 0
         self._trips = parameters.round_trips()
-        self.intake = Intake(parameters, lambda: leads() and not log.is_full, self._order)
+        self._history = parameters.history
+        self.intake = Intake(parameters, lambda: leads() and not self._is_full(), self._order)
 
     def start(self, epoch: int) -> None:
         """Lead in this epoch, with the entries that there are."""
@@ -56,7 +60,9 @@ class Leading(Part):
         self._stable = self._told = self._log.delivered
         self._accepted = dict.fromkeys(self.env.peers, 0)
         self._forgotten, self._silent = dict(self._accepted), dict(self._accepted)
-        self._given_up = {}
+        # So much is kept only if somebody was given up before; the others will say what they have.
+        self._given_up = dict.fromkeys(self.env.peers if self._log.last - self._log.floor >= self._history else ())
+        self._left_behind = {}
         self._timed = self._tries = 0
         self.intake.begin(self._log.taken())
         if self._log.last:
@@ -80,8 +86,10 @@ class Leading(Part):
         self._accepted[sender] = max(self._accepted[sender], min(message.number, self._log.last))
         self._forgotten[sender] = max(self._forgotten[sender], message.floor)
         if message.is_left_behind:
-            self._given_up[sender] = None
-        elif message.number >= self._log.floor:
+            self._left_behind[sender] = None
+        else:
+            self._left_behind.pop(sender, None)
+        if self._log.last - message.number < self._history:
             self._given_up.pop(sender, None)
         asked = (number for first, last in message.missing for number in range(first, min(last, self._log.last) + 1))
         for number, _ in zip(asked, range(AT_ONCE), strict=False):
@@ -92,7 +100,7 @@ class Leading(Part):
             self.env.send(sender, self._status(asks=False), Purpose.CONTROL)
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
-        """Ask those who have not accepted everything, or keep what they need not. One that is silent cannot hold up all others for ever."""
+        """Ask those who have not accepted everything, or keep what they need not. A silent one does not hold up the others for ever."""
         if not self._leads():
             return
         self._tries += 1
@@ -103,7 +111,7 @@ class Leading(Part):
         for peer in lagging:
             self._silent[peer] += 1
             self.env.send(peer, self._status(asks=True), Purpose.CONTROL)
-        if self._log.is_full:
+        if self._is_full():
             self._given_up |= dict.fromkeys(peer for peer in lagging if self._silent[peer] > SILENT)
             self._advance()
         if lagging:
@@ -111,7 +119,7 @@ class Leading(Part):
 
     def _lags(self, peer: str) -> bool:
         """Whether to ask a host what it has: not if it has said that it is left behind, as nothing can be done about that."""
-        if peer in self._given_up and not self._silent[peer]:
+        if peer in self._left_behind and not self._silent[peer]:
             return False
         return self._accepted[peer] < self._log.last or self._forgotten[peer] < self._log.floor
 
@@ -141,9 +149,18 @@ class Leading(Part):
                 self._trips.answered(MAJORITY, self.env.now())
             self._on_stable(self._stable)
             self._tell()
-        waited_for = (number for peer, number in self._accepted.items() if peer not in self._given_up)
-        self._log.forget(min(waited_for, default=self._stable))
+        self._log.forget(self._everywhere(self._left_behind))
         self.intake.go_on()
+
+    def _everywhere(self, without: Collection[str]) -> int:
+        """Up to which number all hosts but some have the entries."""
+        return min((number for peer, number in self._accepted.items() if peer not in without), default=self._stable)
+
+    def _is_full(self) -> bool:
+        """Whether hosts that are waited for lack so many entries that no message may be added. The last entry always stays."""
+        everywhere = max(self._everywhere({**self._given_up, **self._left_behind}), self._log.floor)
+        lacking = self._log.last - min(everywhere, self._log.delivered)
+        return lacking > 1 and lacking >= self._history
 
     def _tell(self) -> None:
         """Tell all what is stable, unless further entries are on their way, which tell it too."""

@@ -52,11 +52,6 @@ class Log(Part):
         """The number of the last entry."""
         return self._history.last
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no message may be added until more hosts have said what they have. The last entry, which always stays, does not count."""
-        return len(self._history) > 1 and self._history.is_full
-
     def __getitem__(self, number: int) -> Item:
         return Item(*self._history[number])
 

@@ -32,7 +32,8 @@ class SequencerParameters(Parameters, frozen=True, kw_only=True):
     failover: Literal["none", "elect"] = "none"
     """When the sequencer fails: wait until it is back, or have a majority elect a successor."""
     history: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1024
-    """Messages that are kept until all have them; when there are as many, further ones wait at their sources."""
+    """Messages that are kept until all have them; when there are as many, further ones wait at their sources. With `elect`, nobody waits
+    for a host that is dead, and more is kept for it."""
     window: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
     """Messages of one source that are on their way to the sequencer; two thirds of the default queue of a link."""
     silence_ms: Milliseconds = 500.0

@@ -24,8 +24,10 @@ with the election of `hostagent.parts.election`. Every host gets and stores all 
 them. A candidate must have all that its voters have, so a successor knows all that any survivor of its majority has. Sequencers of former
 epochs are fenced: who has voted in a later epoch accepts nothing of them. There are no heartbeats: a sequencer is missed only by hosts that
 want something of it, and asked by others when a candidate doubts it; it has to leave three questions unanswered. A host that leaves eight
-questions in a row unanswered is not waited for once the history is full. If it comes back when others have forgotten what it lacks, it is
-left behind: it delivers nothing any more, which it traces (`left-behind`). A message is delayed by 4L instead of 2L.
+questions in a row unanswered is not waited for once the history is full. What it lacks is kept for it by all, beyond the bound of the
+history, so memory is bounded only while nobody stays away; it gets everything when it is back, and is waited for again when it lacks less
+than the history holds. A host that has lost its storage is left behind: it delivers nothing any more, which it traces (`left-behind`), and
+nothing is kept for it. A message is delayed by 4L instead of 2L.
 
 Messages, if nothing is lost. With `failover=none` among n destinations, of which source and sequencer are two: one packet to the sequencer
 and n - 1 from it, or one on a network that multicasts, all data; if the sequencer is the source, one less. Beside them a `Report` (control)
@@ -78,9 +80,7 @@ class Sequencer(Core):
     name = "sequencer"
     number = 9
     summary = "one site numbers all messages and sends them on: one order for all groups, n packets; with failover=elect it has successors"
-    assumes = (
-        "hosts come back with their storage; with failover=elect a majority does, and nobody misses more than the history holds"
-    )
+    assumes = "hosts come back with their storage; with failover=elect a majority does"
     beyond = frozenset({"restart-lost"})
     knows_groups = True
     messages = (*FIXED, *ELECTED, *Election.messages)
