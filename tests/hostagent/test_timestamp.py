@@ -222,6 +222,26 @@ def test_with_a_detector_a_host_that_is_cut_off_delivers_nothing_and_its_message
     assert [world.delivered(host) for host in world.hosts] == [[("h1", 1), ("h5", 1)]] * 5
 
 
+def test_with_a_detector_a_host_that_was_taken_out_delivers_its_own_message_where_the_others_did():
+    """The others have the message of h5, which crashes before it knows; they deliver it in a view without h5, and go on to another view."""
+    world = World(Timestamp, 5, detector="suspect")
+    without(world)
+    world.broadcast("h5")
+    world.in_flight = [packet for packet in world.in_flight if isinstance(packet.message, Item)]
+    sent_before = list(world.in_flight)
+    for packet in sent_before:
+        world.in_flight = [packet]
+        world.hand_over()
+        world.lose(to="h5")
+    run_without(world, lambda: all(world.delivered(host) for host in world.hosts[:4]), "h5")
+    world.broadcast("h1")
+    run_without(world, lambda: all(len(world.delivered(host)) == 2 for host in world.hosts[:4]), "h5")
+    run_without(world, lambda: all(world[host].core.members == world.hosts[:3] for host in world.hosts[:3]), "h4", "h5")
+    world.restart("h5")
+    run_without(world, lambda: len(world.delivered("h5")) == 2, "h4")
+    assert [world.delivered(host) for host in world.hosts] == [[("h5", 1), ("h1", 1)]] * 5
+
+
 def test_with_a_detector_fewer_than_a_majority_make_no_view():
     world = World(Timestamp, 4, detector="suspect")
     world.broadcast("h1")

@@ -78,7 +78,7 @@ class Asking(Part):
             self._trips.forget(host)
             self._asked[host] = self._asked.get(host, 0) + 1
             self.env.send(host, self._core.stamp(asks=True), Purpose.CONTROL)
-        for source in self.env.peers:
+        for source in self.env.hosts if self._core.views else self.env.peers:
             self.request(source, self._core.known_of(source), again=True)
         self.later()
 
@@ -89,7 +89,7 @@ class Asking(Part):
         others = [host for host in core.members if host != self.env.host]
         kept = {source: number for source, number in core.items if core.views or source == self.env.host}
         said = core.done if core.views else core.has
-        return [
+        owing = [
             host
             for host in others
             if (first and core.waits_for(host, *first))
@@ -97,7 +97,9 @@ class Asking(Part):
             or host in core.early
             or core.known.get(host, 0) > core.last[host]
             or any(said[host][self.env.hosts.index(source)] < number for source, number in kept.items())
-        ] or ([host for host in self.env.peers if core.known.get(host, 0) > core.last[host]] if others else [])
+        ]
+        # Messages of hosts that are no members, and those of this host that others had when it was none, any member may have.
+        return owing or (others if any(number > core.last[source] for source, number in core.known.items()) else [])
 
     def request(self, source: str, number: int, *, again: bool) -> None:
         """Ask for messages of a source up to a number that are missing here; once, and again when the time is up.

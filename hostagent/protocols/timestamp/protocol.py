@@ -178,10 +178,10 @@ class Timestamp(Core):
         self._release()
 
     def _may_send(self) -> bool:
-        """Whether the window has room, and this host is waited for."""
+        """Whether the window has room, and this host is waited for, and has its own messages of earlier views that others have."""
         own = self.env.host
         under_way = self.last[own] - (self.passed[own] if self.views else min(self._everybody_has(own), self.passed[own]))
-        return under_way < self.parameters.window and self._counts()
+        return under_way < self.parameters.window and self._counts() and self.last[own] >= self.cut.get(own, 0)
 
     def _counts(self) -> bool:
         """Whether this host is a member, and may say its clock."""
@@ -324,7 +324,7 @@ class Timestamp(Core):
         if self._counts() and self.env.peers:
             self.env.multicast(EVERYBODY, self.stamp(), Purpose.CONTROL)
             self._was_told()
-        for host in self.env.peers:
+        for host in self.env.hosts:
             self.asking.request(host, self.known[host], again=False)
         self._release()
         self._deliver()
@@ -353,6 +353,9 @@ class Timestamp(Core):
         """A message is the next in the stream of its source: it waits in the queue, and the clock goes beyond its time stamp."""
         source, number = message.origin, message.number
         self.last[source] = number
+        if source == self.env.host and self.waiting.pop(message.sequence, None):
+            # It was taken for void, in a view that others did not go on from.
+            self.env.store(f"waiting/{message.sequence}", None)
         self.clock = max(self.clock, message.clock) + (source != self.env.host)
         self.heard[source] = max(self.heard[source], message.clock)
         message = self.items[source, number] = msgspec.structs.replace(message, view=0)

@@ -11,9 +11,10 @@ members of the view have it. They are a majority, so one of them is among the vo
 taken out delivers nothing out of order: it needs time stamps of all members of its view, and those that have voted give none. What it can
 still deliver, all had stamped, and is in the cut. Why a host that is taken in again sends nothing too early: its clock is set beyond
 those of the voters first. A host with an older view than the newest among the voters may have messages that were void in between; it
-drops all that it has not delivered, and asks the others for them. Hosts send each other messages only within a view, so nothing void
-comes back. Nothing is delivered in a view before everything up to the cut is here: nobody waits for the clocks of sources that were taken
-out.
+drops all that it has not delivered, and asks the others for what is in the cut, also for messages of its own; those have the time stamps
+with which the others deliver them, so nothing is sent anew before they are here. Hosts send each other messages only within a view, so
+nothing void comes back. Nothing is delivered in a view before everything up to the cut is here: nobody waits for the clocks of sources
+that were taken out.
 """
 
 from typing import TYPE_CHECKING, Any
