@@ -130,13 +130,26 @@ PAPER: Final = Paper(
         Statement(
             "levels",
             "The fan's levels 0 to 2 give up what they miss while a host is down, level 3 recovers it.",
-            (By("fan_levels"),),
+            tuple(By("fan_levels", f"level {level}") for level in range(4)),
             "6.4",
+        ),
+        Statement(
+            "bounds of the fan",
+            "Its levels deliver within the bounds of their proofs: Delta, and rho for what was missed.",
+            (By("fan_levels", "bounds"),),
+            "6.4",
+        ),
+        Statement(
+            "P4 and Q3",
+            "The propagation graph (Protocol 4) delivers within Delta of being sent a message, and what was missed within rho, as long as "
+            "the hosts can reach each other.",
+            (By("propagation_graph", "7.2.1"), By("site_fails_atomic", "7.2.1")),
+            "7.2.1",
         ),
         Statement(
             "7.1.2",
             "Atomic: sites below a failed one wait, a failed leaf stops nobody, and everything goes on after recovery, in strict order.",
-            (By("site_fails_atomic"),),
+            (By("site_fails_atomic", "7.1.2"), By("site_fails_atomic", "-")),
             "7.1.2",
         ),
         Statement(

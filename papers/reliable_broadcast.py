@@ -21,8 +21,14 @@ PAPER: Final = Paper(
             "cost",
             "A message takes n - 1 packets with best-effort, basic and lazy reliable broadcast, and n (n - 1) with eager reliable and "
             "uniform broadcast.",
-            (By("price_of_guarantees"),),
+            (By("price_of_guarantees", "packets"),),
             "algorithms 3.1 to 3.4",
+        ),
+        Statement(
+            "properties",
+            "All of them have validity, no duplication and no creation.",
+            (By("price_of_guarantees", "properties"),),
+            "best-effort broadcast",
         ),
         Statement(
             "story 1",

@@ -35,7 +35,7 @@ def scenario() -> list[Variant]:
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """What the two hosts lack, level by level, and that the order is kept from level 1 on."""
+    """What the two hosts lack, level by level, that the order is kept from level 1 on, and the longest times against their bounds."""
     for run in runs:
         level = run.summary.parameters["level"]
         lost, missed = _lacking(run, LOSER), _lacking(run, SLEEPER)
@@ -48,6 +48,8 @@ def claims(runs: Runs) -> Iterator[Claim]:
             yield Claim(f"level {level}", text, bool(missed) and _is_gap(missed), _told(missed))
         if level:
             yield kept(f"level {level}", run, IN_ORDER, expected=True)
+        for bound in run.input.run.promise.time_bounds:
+            yield kept("bounds", run, bound, expected=True)
 
 
 def _lacking(run: MeasuredRun, host: str) -> list[int]:

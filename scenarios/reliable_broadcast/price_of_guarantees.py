@@ -8,7 +8,8 @@ message on.
 from collections.abc import Iterator
 from typing import Unpack
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs
+from analysis.figures.claims import Claim, MeasuredRun, Runs, kept
+from hostagent.contract.promises import Guarantee
 from scenarios import Scenario, Workload
 from topologies import clusters
 from topologies.properties import Expensive
@@ -24,10 +25,12 @@ def scenario(k: int = 4, size: int = 3, shape: str = "ring", **expensive: Unpack
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """The packet counts of the second paper, compared with the captures."""
+    """The packet counts of the second paper, compared with the captures, and what every protocol promises."""
     for run in runs:
         if run.label != "cluster-tree":
             yield _counted(run)
+        for promised in (Guarantee.VALIDITY, Guarantee.NO_DUPLICATION, Guarantee.NO_CREATION):
+            yield kept("properties", run, promised, expected=True)
 
 
 def _counted(run: MeasuredRun) -> Claim:
@@ -39,5 +42,5 @@ def _counted(run: MeasuredRun) -> Claim:
     figure = f"{packets / messages:.2f}, and {run.packets_for('repair')} repetitions in all"
     if packets < each * messages and run.input.run.pack_ms is not None:
         # On a machine that is too slow for the stream, a host sends several messages in one wake-up, and they share packets.
-        return Claim("-", text, None, f"{figure}; messages shared packets, so run it with --pack off")
-    return Claim("-", text, packets == each * messages, figure)
+        return Claim("packets", text, None, f"{figure}; messages shared packets, so run it with --pack off")
+    return Claim("packets", text, packets == each * messages, figure)
