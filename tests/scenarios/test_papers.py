@@ -70,6 +70,7 @@ def test_the_claims_hold(name, made):
     assert definition.tables is None or definition.compare_tables(runs)
 
 
+@pytest.mark.timeout(1800)  # alone, it makes all runs of a paper; after the tests above it makes none
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_a_small_page_says_what_the_summary_of_the_paper_says(paper, shelf_of, made):
     shelf = shelf_of(paper)
