@@ -46,6 +46,8 @@ class TableView:
     engine: str
     title: str
     columns: tuple[str, ...]
+    bare: frozenset[str]
+    """The columns of which the paper states nothing."""
     rows: tuple[tuple[str, tuple[CellView | None, ...]], ...]
 
 
@@ -131,7 +133,9 @@ def table_view(engine: str, table: ComparedTable) -> TableView:
     rows = tuple(
         (row, tuple(_cell(cells[column]) if column in cells else None for column in columns)) for row, cells in table.rows.items()
     )
-    return TableView(engine, table.title, columns, rows)
+    every = [(column, entry) for cells in table.rows.values() for column, entry in cells.items()]
+    bare = frozenset(columns).difference(column for column, entry in every if entry.stated or entry.expected is not None)
+    return TableView(engine, table.title, columns, bare, rows)
 
 
 def _cell(entry: ComparedEntry) -> CellView:
@@ -141,13 +145,14 @@ def _cell(entry: ComparedEntry) -> CellView:
         return CellView(entry.stated, expected, entry.word, "", told, entry.agrees is False)
     found = entry.measured
     interval = "" if found.low is None or found.high is None else f"{number(found.low)} to {number(found.high)}"
-    difference = "" if entry.expected is None else _signed(found.median - entry.expected)
+    difference = "" if entry.expected is None else _difference(found.median, entry.expected)
     return CellView(entry.stated, expected, number(found.median), interval, difference, differs=False)
 
 
-def _signed(value: float) -> str:
-    """A difference with two digits after the point."""
-    return "0" if abs(value) < 0.005 else f"{value:+.2f}"
+def _difference(measured: float, expected: float) -> str:
+    """The difference with two digits that matter; 0 if it is less than a thousandth."""
+    value = measured - expected
+    return "0" if abs(value) <= 0.001 * max(abs(measured), abs(expected)) else f"{value:+.2g}"
 
 
 def number(value: float) -> str:
@@ -204,6 +209,18 @@ def write_summary(paper: Paper, findings: Findings, directory: Path) -> list[Pat
     )
     data = msgspec.json.format(encoded(findings), indent=1) + b"\n"
     return [_write(directory / f"{paper.name}.json", data.decode()), _write(directory / f"{paper.name}.md", text)]
+
+
+def overview(papers: Sequence[Paper], directory: Path) -> str:
+    """The text over all summaries in a directory; nothing if it lacks one."""
+    rows = [(paper, found, counted(found)) for paper in papers if (found := read_summary(directory / f"{paper.name}.json"))]
+    return _environment().get_template("papers.md.j2").render(rows=rows, cell=_plain) if len(rows) == len(papers) else ""
+
+
+def write_overview(papers: Sequence[Paper], directory: Path) -> None:
+    """Write README.md beside the summaries of all papers."""
+    if text := overview(papers, directory):
+        _write(directory / "README.md", text)
 
 
 def _plain(text: str) -> str:

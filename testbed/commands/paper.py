@@ -12,7 +12,7 @@ from rich.table import Table
 
 from papers import PAPERS
 from papers.findings import WORDS, Findings, findings_of
-from papers.page import read_summary, view_of, write_index, write_page, write_summary
+from papers.page import read_summary, view_of, write_index, write_overview, write_page, write_summary
 from papers.paper import Paper
 from testbed.commands.paper_runs import Shelf, work_out
 from testbed.commands.run import kept_runs_told
@@ -39,6 +39,8 @@ def command(arguments: Namespace) -> int:
     failed = _make(shelves, out, arguments)
     found = {shelf.paper.name: _conclude(shelf, failed, arguments) for shelf in shelves}
     index = write_index([(paper, found.get(paper.name) or _made(paper, out)) for paper in PAPERS], out)
+    if arguments.summaries:
+        write_overview(PAPERS, arguments.summaries)
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode({"papers": found, "page": str(index)}) + b"\n")
     else:
