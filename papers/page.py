@@ -162,7 +162,7 @@ def number(value: float) -> str:
 
 def write_page(view: PaperView, directory: Path) -> Path:
     """Write the page of a paper."""
-    text = _environment().get_template("paper.html.j2").render(view=view, status_word=status_word, styles=_STYLES)
+    text = _environment().get_template("paper.html.j2").render(view=view, status_word=status_word, styles=_STYLES, words=WORDS)
     return _write(directory / NAME, text)
 
 

@@ -11,7 +11,7 @@ PAPER: Final = Paper(
     about="A family of broadcasts, each with one guarantee more: best-effort, reliable (eager and lazy) and uniform, as replicated "
     "databases need it.",
     experiments=(
-        Experiment("price_of_guarantees", quick={"messages": "40"}),
+        Experiment("price_of_guarantees", quick={"messages": "40"}, pack_ms=None),
         Experiment("sender_dies_halfway"),
         Experiment("committed_but_unknown"),
         Experiment("majority_dies"),
@@ -22,32 +22,32 @@ PAPER: Final = Paper(
             "A message takes n - 1 packets with best-effort, basic and lazy reliable broadcast, and n (n - 1) with eager reliable and "
             "uniform broadcast.",
             (By("price_of_guarantees", "packets"),),
-            "algorithms 3.1 to 3.4",
+            "Algorithms 3.1 to 3.4",
         ),
         Statement(
             "properties",
             "All of them have validity, no duplication and no creation.",
             (By("price_of_guarantees", "properties"),),
-            "best-effort broadcast",
+            "Best Effort Broadcast",
         ),
         Statement(
             "story 1",
             "If the sender dies half-way, best-effort broadcast leaves some hosts without the message, and reliable broadcast does not.",
             (By("sender_dies_halfway"),),
-            "reliable broadcast",
+            "Reliable Broadcast",
         ),
         Statement(
             "story 2",
             "A replica that commits, answers its client and dies may leave a transaction that nobody else knows of; with uniform "
             "broadcast all others have it.",
             (By("committed_but_unknown"),),
-            "uniform broadcast",
+            "Uniform Reliable Broadcast",
         ),
         Statement(
             "majority",
             "Uniform agreement needs every host that is not suspected; a majority is not enough where a majority may die.",
             (By("majority_dies"),),
-            "uniform broadcast",
+            "Uniform Reliable Broadcast",
         ),
     ),
     slips=(
