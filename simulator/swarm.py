@@ -38,6 +38,8 @@ LEFT_BEHIND_ONE_IN = 2
 LEFT_BEHIND_MS = (4000, 9000)
 # In a brief campaign, one case in this many runs to its end, as some promises are about networks that were left in peace for long.
 WHOLE_ONE_IN = 8
+# In one case in this many, a protocol that says how has so little room that it reaches its limits.
+SCARCE_ONE_IN = 2
 # A message and its acknowledgement on the wire, with all headers, without packing.
 BITS_OF_A_COPY = 2400
 # A link is too narrow for a protocol if carrying everything once takes longer than this share of the protocol's patience.
@@ -216,6 +218,8 @@ def draw_case(
     without = frozenset() if random.randrange(BEYOND_ONE_IN) == 0 else not_survived
     topology, link_kinds = _draw_topology(random, without)
     network = find(topology)
+    parameters = {**_draw_limits(core, seed, len(network.hosts)), **(parameters or {})}
+    chosen = core.Parameters(**parameters)
     messages, interval_ms = random.randint(1, 20), float(random.choice((1, 10, 50)))
     draw = _Draw(random, network, messages * interval_ms + random.choice((100.0, 2000.0)), core)
     on = [kind for kind in KINDS if random.random() < 0.4 and kind not in without]
@@ -250,7 +254,7 @@ def draw_case(
         faults=(*alive_again, *_deaths(draw, dead, sources, messages), *changes),
         dead=dead,
         cut_off=cut_off,
-        parameters=parameters or {},
+        parameters=parameters,
         beyond=not not_survived.isdisjoint((*on, *link_kinds))
         or len(lost) > core.most_lost(chosen, len(network.hosts))
         or messages * _copy_ms(network, core) > ROOM * promise.patience_ms,
@@ -260,6 +264,12 @@ def draw_case(
         groups=groups,
     )
     return case, frozenset((*on, *link_kinds))
+
+
+def _draw_limits(core: type[Core], seed: int, hosts: int) -> dict[str, object]:
+    """Parameters with which the protocol reaches its limits, or none. As with groups, all other choices are the same."""
+    random = Random(f"limits/{core.name}/{seed}")  # noqa: S311 - repeatable, not secret
+    return {} if random.randrange(SCARCE_ONE_IN) else core.scarce(random, hosts)
 
 
 def _draw_groups(network: Network, core: type[Core], seed: int) -> tuple[Group, ...]:

@@ -28,6 +28,7 @@ starts and when one of the part's timers expires. A message goes to the core, wh
 
 import abc
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
@@ -130,6 +131,11 @@ class Core(Part, abc.ABC):
     def most_copies(cls, hosts: int) -> int:
         """Packets that one broadcast to this number of hosts may take when none is lost. The links must have room for them."""
         return hosts * (hosts - 1) if cls.all_relay else hosts - 1
+
+    @classmethod
+    def scarce(cls, random: Random, hosts: int) -> dict[str, Any]:  # noqa: ARG003 - for protocols to use
+        """Parameters with which random cases reach the limits that the protocol has; none if its defaults do."""
+        return {}
 
     @classmethod
     def check(cls, parameters: Any, hosts: tuple[str, ...]) -> None:

@@ -83,7 +83,9 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
     if never := [name for name, count in tally.tested.items() if not count]:
         output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
     if tally.happened:
-        events = ", ".join(f"{WORDS.get(event, event)} in {count}" for event, count in sorted(tally.happened.items()))
+        events = ", ".join(
+            f"{WORDS.get(event, event)} in {count} ({count / tally.cases:.0%})" for event, count in sorted(tally.happened.items())
+        )
         output.print(f"  events:                  {events}", soft_wrap=True)
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"

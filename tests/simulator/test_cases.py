@@ -251,6 +251,16 @@ def test_messages_of_some_cases_go_to_groups_if_the_protocol_knows_them(drawn):
     assert not any(draw_case("cluster-tree", seed)[0].groups for seed in range(DRAWN))
 
 
+def test_a_protocol_that_says_how_has_little_room_in_some_cases_and_all_else_is_the_same(monkeypatch):
+    cases = [draw_case("spo", seed)[0] for seed in range(DRAWN)]
+    assert len(cases) / 3 < sum(bool(case.parameters) for case in cases) < 2 * len(cases) / 3
+    asked = draw_case("spo", next(case.seed for case in cases if "window" in case.parameters), {"window": 5000})[0]
+    assert asked.parameters["window"] == 5000
+    monkeypatch.setattr(PROTOCOLS["spo"], "scarce", lambda random, hosts: {})  # noqa: ARG005 - the signature of what it replaces
+    roomy = [draw_case("spo", seed)[0] for seed in range(DRAWN)]
+    assert [msgspec.structs.replace(case, parameters={}) for case in cases] == roomy
+
+
 def test_a_case_with_groups_is_refused_for_a_protocol_that_knows_none(tmp_path, drawn):
     grouped = next(case for case, _ in drawn if case.groups)
     path = tmp_path / "case.json"
