@@ -1,12 +1,15 @@
 """SPO, procedure by procedure: acceptance, the two kinds of acknowledgement, the transmission condition, both loss conditions."""
 
+from contextlib import nullcontext
 from random import Random
 
 import pytest
 
-from hostagent.contract.messages import Purpose
-from hostagent.protocols.spo.messages import Pdu, Request, Status
+from hostagent.contract.messages import Purpose, host_set
+from hostagent.contract.wire import Codec
+from hostagent.protocols.spo.messages import MOST_HOSTS, Pdu, Request, Status
 from hostagent.protocols.spo.protocol import Spo, SpoParameters
+from scenarios.scenario import LARGEST_MESSAGE
 from tests.hostagent.world import World
 
 GROUPS = {1: ("h1", "h2"), 2: ("h2", "h3", "h4")}
@@ -106,6 +109,43 @@ def test_lc1_a_gap_in_the_partial_numbers_is_asked_for_at_once_and_only_that_is_
     assert [sequence for _, sequence in world.delivered("h2")] == [1, 2]
 
 
+def test_what_was_asked_for_is_not_awaited_any_longer_when_it_is_here():
+    """Otherwise the next loss would be asked for again only when the timer of the first one expires."""
+    world = World(Spo, 3)
+    for _ in range(2):
+        world.broadcast("h1")
+        world.lose(to="h2")
+        world.broadcast("h1")
+        while not sent(world, Request):
+            world.hand_over()
+        assert [name for name in world["h2"].timers if "ask/" in name] == ["core.losses/ask/0"]
+        world.settle()
+        assert not [name for name in world["h2"].timers if "ask/" in name]
+        world.sent.clear()
+
+
+def test_requests_for_the_same_pdu_wait_longer_and_longer_and_for_another_one_they_do_not():
+    world = World(Spo, 2)
+    world.broadcast("h1")
+    world.lose()
+    world.broadcast("h1")
+    world.hand_over()
+    waits = []
+    for _ in range(3):
+        world.lose(to="h1")
+        waits.append(world["h2"].timers["core.losses/ask/0"] - world.now_s)
+        while len(sent(world, Request)) == len(waits):
+            world.expire()
+            world.lose(to="h2")
+    assert waits == pytest.approx([0.05, 0.1, 0.2])
+    world.settle()
+    world.broadcast("h1")
+    world.lose()
+    world.broadcast("h1")
+    world.hand_over()
+    assert world["h2"].timers["core.losses/ask/0"] - world.now_s < 0.1
+
+
 def learns_of_a_pdu_from_another(to, **parameters):
     """h3 misses a PDU of h1 to some entities, and then accepts or holds back one of h2 that acknowledges it."""
     world = World(Spo, 3, **parameters)
@@ -191,6 +231,14 @@ def test_the_transmission_condition_keeps_messages_at_their_source_until_all_des
     assert world.lacking() == {}
 
 
+@pytest.mark.parametrize(("limit", "why"), [("window", "waits-for-window"), ("buffers", "waits-for-buffers")])
+def test_the_log_says_for_what_a_message_waits(limit, why):
+    world = World(Spo, 3, **{limit: 9})
+    world.broadcast("h1")
+    world.broadcast("h1")
+    assert [name for name, _ in world["h1"].traced if name.startswith("waits")] == [why]
+
+
 def test_the_smallest_buffer_of_all_entities_counts():
     world = World(Spo, 3, buffers=18)
     world.broadcast("h1", to=("h2",))
@@ -260,6 +308,13 @@ def test_parameters_with_which_nobody_could_ever_send_are_refused(parameters, se
         Spo.check(SpoParameters(**parameters), ("h1", "h2", "h3"))
 
 
-def test_more_entities_than_a_pdu_has_room_for_are_refused():
-    with pytest.raises(ValueError, match="101 hosts: a PDU has two numbers for each of them, and has room for 100"):
-        Spo.check(SpoParameters(window=1 << 20, buffers=1 << 20), tuple(f"h{n}" for n in range(101)))
+@pytest.mark.parametrize(("size", "fits"), [(MOST_HOSTS, True), (MOST_HOSTS + 1, False)])
+def test_the_numbers_of_as_many_entities_as_are_allowed_fit_into_a_datagram_with_the_longest_message(size, fits):
+    hosts = tuple(f"h{n}" for n in range(size))
+    most, payload = (1 << 32) - 1, bytes(LARGEST_MESSAGE)
+    pdu = Pdu(0, "h0", most, most, host_set(hosts, hosts), (most,) * size, (most,) * size, most, True, True, payload)
+    encode = Codec(1, Spo.messages, 1, {host: number for number, host in enumerate(hosts)}).part
+    with nullcontext() if fits else pytest.raises(ValueError, match="a Pdu message of .* bytes exceeds 1472"):
+        encode(pdu, Purpose.DATA)
+    with nullcontext() if fits else pytest.raises(ValueError, match="21 hosts are too many: .* the numbers of 20 fit"):
+        Spo.check(SpoParameters(), hosts)

@@ -1,6 +1,7 @@
 """SPO with one thing broken."""
 # ruff: noqa: ARG002 - a mutant has the signature of what it breaks
 
+from hostagent.protocols.spo.losses import Losses
 from hostagent.protocols.spo.protocol import Spo
 from hostagent.protocols.spo.receipts import Receipts
 from tests.mutants.mutant import Mutant
@@ -66,8 +67,8 @@ class NeverAnswers(Spo):
         pass
 
 
-class AsksForNothing(Spo):
-    def _look_for_losses(self):
+class AsksForNothing(Losses):
+    def look(self):
         pass
 
 
@@ -81,7 +82,7 @@ class AsksForNoStatus(Spo):
         pass
 
 
-class AsksOnce(Spo):
+class AsksOnce(Losses):
     def _ask_again(self, place):
         self._asked.pop(place)
 
@@ -106,11 +107,11 @@ class WaitsForEachOther(Receipts):
                     yield place, pdu
 
 
-class IgnoresTheSecondCondition(Spo):
-    def _look_for_losses(self):
+class IgnoresTheSecondCondition(Losses):
+    def look(self):
         for log in self._receipts.logs:
             log.heard_tseq = log.treq
-        super()._look_for_losses()
+        super().look()
 
 
 MUTANTS = (
@@ -132,17 +133,17 @@ MUTANTS = (
         parameters={"window": 150},
     ),
     Mutant(NeverAnswers, "Entities without data say nothing."),
-    Mutant(AsksForNothing, "Lost PDUs are not asked for."),
+    Mutant(with_part(Spo, "_losses", AsksForNothing), "Lost PDUs are not asked for."),
     Mutant(SendsNothingAgain, "Requests are not answered."),
     Mutant(AsksForNoStatus, "Nobody asks for an acknowledgement that does not come."),
     Mutant(
-        AsksOnce,
+        with_part(Spo, "_losses", AsksOnce),
         "A request that is not answered is not repeated.",
         harmless="The next PDU or status of that sender shows the gap again, and whoever waits for an acknowledgement asks for a status.",
     ),
     Mutant(with_part(Spo, "_receipts", WaitsForEachOther), "TREQ follows only when a PDU is accepted, as the paper has it."),
     Mutant(
-        IgnoresTheSecondCondition,
+        with_part(Spo, "_losses", IgnoresTheSecondCondition),
         "LC2 is not looked at.",
         harmless="Whoever waits for the acknowledgement of this entity asks for its status, and tells the numbers of its own PDUs thereby.",
     ),

@@ -6,8 +6,8 @@ import msgspec
 
 from hostagent.contract.messages import HostSet, Message, NumberOfEach, Payload, SequenceNumber
 
-# Two numbers for each host must fit into a PDU beside its payload.
-MOST_HOSTS = 100
+# Two numbers for each host must fit into a PDU beside the longest message, however large they have become.
+MOST_HOSTS = 20
 Buffers = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 

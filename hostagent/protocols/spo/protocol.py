@@ -43,7 +43,8 @@ Decisions, where the paper is silent or slips:
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from random import Random
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -52,6 +53,7 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose, host_set
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.round_trips import RoundTrips
+from hostagent.protocols.spo.losses import Losses
 from hostagent.protocols.spo.messages import MOST_HOSTS, Pdu, Request, Status
 from hostagent.protocols.spo.receipts import Receipts
 
@@ -59,10 +61,6 @@ from hostagent.protocols.spo.receipts import Receipts
 REPETITIONS: Final = 30
 # PDUs that are sent again for one request: they fill two thirds of the default queue of a link.
 MOST_AGAIN: Final = 64
-# The wait for PDUs that were asked for doubles no more often: everybody waits for the one that lacks them.
-MOST_DOUBLINGS: Final = 3
-# Requests at a time for the gaps of one sender.
-MOST_REQUESTS: Final = 8
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
 
 
@@ -107,6 +105,9 @@ class Spo(Core):
     def __init__(self, env: Environment, parameters: SpoParameters) -> None:
         super().__init__(env, parameters)
         self._receipts = self.add("receipts", lambda own: Receipts(own, parameters.buffers))
+        self._trips = RoundTrips(parameters.longest_ms / 1000, parameters.longest_ms / 20_000)
+        asking = self._receipts, parameters.lc2, parameters.wait_ms / 1000, self._trips
+        self._losses = self.add("losses", lambda own: Losses(own, *asking))
         self._tseq = 1
         self._pseq = [1] * len(env.hosts)
         self._sent: dict[int, Pdu] = {}
@@ -122,13 +123,8 @@ class Spo(Core):
         self._awaited: dict[int, tuple[int, int, str]] = {}
         """What was awaited from each entity when the timer for that was set."""
         self._repetition = 0
-        self._trips = RoundTrips(parameters.longest_ms / 1000, parameters.longest_ms / 20_000)
         self._answering = False
         """Whether the timer for the next acknowledgement is set."""
-        self._asked: dict[int, _Asked] = {}
-        """The entities that were asked for PDUs; the timer of each is set."""
-        self._suspected: dict[int, None] = {}
-        """LC2: the entities of which this one may lack a PDU, while it waits for the next."""
 
     @classmethod
     def promise(cls, parameters: SpoParameters, hosts: int) -> Promise:
@@ -146,6 +142,12 @@ class Spo(Core):
         )
 
     @classmethod
+    def scarce(cls, random: Random, hosts: int) -> dict[str, Any]:
+        """Room for one to three PDUs of each sender: in the window, in the buffers, or in both."""
+        limits = random.choice((("window",), ("buffers",), ("window", "buffers")))
+        return {limit: random.randint(hosts**2, 4 * hosts**2 - 1) for limit in limits}
+
+    @classmethod
     def check(cls, parameters: SpoParameters, hosts: tuple[str, ...]) -> None:
         """Refuse what makes the transmission condition impossible, and clusters whose vectors do not fit into a datagram."""
         if not parameters.most_on_their_way(len(hosts)):
@@ -155,7 +157,10 @@ class Spo(Core):
                 f"ever send, as min(window, buffers) / (h n^2) is below 1; both must be at least {needed}"
             )
         if len(hosts) > MOST_HOSTS:
-            raise ValueError(f"{len(hosts)} hosts: a PDU has two numbers for each of them, and has room for {MOST_HOSTS}")
+            raise ValueError(
+                f"{len(hosts)} hosts are too many: a PDU has two numbers for each of them beside a message of any length, and the "
+                f"numbers of {MOST_HOSTS} fit into a datagram"
+            )
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore what was sent and what waits. Who has what is asked again."""
@@ -180,14 +185,17 @@ class Spo(Core):
         self._waiting[sequence] = to.group, destinations, payload
         self.env.store(f"waiting/{sequence}", self._waiting[sequence])
         self._go_on()
+        if sequence in self._waiting:
+            window = self.parameters.window // (self.parameters.h * len(self.env.hosts) ** 2)
+            is_full = self._tseq >= next(iter(self._sent), self._tseq) + window
+            self.env.trace("waits-for-window" if is_full else "waits-for-buffers", (self.env.host, sequence))
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """A PDU, a status, or a request for PDUs of this entity."""
         place = self.env.hosts.index(sender)
         match message:
             case Pdu():
-                if place in self._asked and message.pseq[self._receipts.me] <= self._asked[place].up_to:
-                    self._trips.answered(sender, self.env.now())
+                self._losses.arrived(place, message)
                 self._receipts.hear(place, message)
                 self._receipts.put(place, message)
             case Status():
@@ -197,18 +205,12 @@ class Spo(Core):
         self._go_on()
 
     def on_timer(self, name: str) -> None:
-        """An acknowledgement is due, one does not come, or PDUs that were asked for do not."""
-        match name.split("/"):
-            case ["answer"]:
+        """An acknowledgement is due, or one does not come."""
+        match name:
+            case "answer":
                 self._answer()
-            case ["awaited"]:
+            case "awaited":
                 self._ask_for_status()
-            case ["ask", place]:
-                self._ask_again(int(place))
-            case ["wait", place]:
-                del self._suspected[int(place)]
-                if int(place) not in self._asked:
-                    self._ask(int(place))
             case _:
                 super().on_timer(name)
         self._go_on()
@@ -222,7 +224,7 @@ class Spo(Core):
         while self._waiting and self._may_send(self._receipts.fullest[0]):
             self._send_message()
         self._answer_later()
-        self._look_for_losses()
+        self._losses.look()
         self._watch()
 
     def _conclude(self) -> None:
@@ -350,14 +352,17 @@ class Spo(Core):
         before, now = self._awaited, self._missing()
         self._awaited = {}
         late = [place for place, what in now.items() if before.get(place) == what]
-        self._repetition = min(self._repetition + 1, MOST_DOUBLINGS) if late else 0
-        for place in late:
+        # Where some entities answer, those that do not are asked at the usual pace; where none does, less and less often.
+        self._repetition = self._repetition + 1 if late and before == now else 0
+        for place in before:
             host = self.env.hosts[place]
-            if self._repetition == 1:
+            if place in late and self._repetition <= 1:
                 self._trips.asked(host, self.env.now())
             else:
+                # It was asked before, or has said what was awaited in other words: nobody knows what its next answer is about.
                 self._trips.forget(host)
-            self.env.send(host, self._status(asks=True), Purpose.CONTROL)
+        for place in late:
+            self.env.send(self.env.hosts[place], self._status(asks=True), Purpose.CONTROL)
 
     def _status(self, *, asks: bool) -> Status:
         numbers = self._tseq, tuple(self._pseq), self._receipts.expected(), self._receipts.left
@@ -372,44 +377,7 @@ class Spo(Core):
         if status.asks:
             self.env.send(host, self._status(asks=False), Purpose.CONTROL)
 
-    # Losses
-
-    def _look_for_losses(self) -> None:
-        """LC1 and LC2, for all that was not asked for yet."""
-        for place, log in enumerate(self._receipts.logs):
-            if place == self._receipts.me:
-                continue
-            asked = self._asked.get(place)
-            if log.heard_pseq > max(log.preq, asked.up_to + 1 if asked else 0):
-                self._ask(place)
-            elif asked is None and place not in self._suspected and log.heard_tseq > log.treq and not log.early:
-                if self.parameters.lc2 == "at-once":
-                    self._ask(place)
-                else:
-                    self._suspected[place] = None
-                    self.env.set_timer(f"wait/{place}", self.parameters.wait_ms / 1000)
-
-    def _ask(self, place: int, repetition: int = 0) -> None:
-        """Ask for what is missing of an entity and was not asked for since its timer was set."""
-        log, host, before = self._receipts.logs[place], self.env.hosts[place], self._asked.get(place, _Asked(0, repetition))
-        gaps = [gap for gap in self._receipts.gaps(place) if gap[1] > before.up_to][:MOST_REQUESTS]
-        if not gaps and place not in self._asked and log.heard_tseq > log.treq and not log.early:
-            gaps = [(log.preq, 0)]
-        for first, last in gaps:
-            self.env.send(host, Request(EVERYBODY, host, 0, max(first, before.up_to + 1), last), Purpose.CONTROL)
-            self.env.trace("asked", source=host, first=first, last=last)
-        if not gaps:
-            return
-        if place not in self._asked:
-            self.env.set_timer(f"ask/{place}", self._trips.wait_s(host, min(repetition, MOST_DOUBLINGS)))
-            if not repetition:
-                self._trips.asked(host, self.env.now())
-        self._asked[place] = _Asked(max(before.up_to, gaps[-1][1]), before.repetition)
-
-    def _ask_again(self, place: int) -> None:
-        """Ask once more for what has not come."""
-        self._trips.forget(self.env.hosts[place])
-        self._ask(place, self._asked.pop(place).repetition + 1)
+    # Losses of others
 
     def _send_again(self, place: int, request: Request) -> None:
         """Send the PDUs that an entity asked for, and if there are none, say so, as what it lacks is not for it."""
@@ -424,13 +392,6 @@ class Spo(Core):
             self.env.send(host, pdu, Purpose.REPAIR)
         if not lost:
             self.env.send(host, self._status(asks=False), Purpose.CONTROL)
-
-
-class _Asked(NamedTuple):
-    """Up to which PSEQ an entity was asked for PDUs, and how often in a row some of them did not come in time."""
-
-    up_to: int
-    repetition: int
 
 
 def _numbered(key: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -73,8 +74,7 @@ class Receipts(Part):
 
     def places(self, pdu: Pdu) -> tuple[int, ...]:
         """The places of the destinations of a PDU."""
-        bits = int.from_bytes(pdu.destinations)
-        return tuple(place for place in range(len(self.logs)) if bits >> place & 1)
+        return _places(pdu.destinations)
 
     def expected(self) -> tuple[int, ...]:
         """ACK: what this entity expects next from each entity."""
@@ -229,6 +229,12 @@ class Receipts(Part):
             if number > first:
                 yield first, number - 1
             first = max(first, number + 1)
+
+
+@lru_cache(maxsize=1024)
+def _places(destinations: bytes) -> tuple[int, ...]:
+    bits = int.from_bytes(destinations)
+    return tuple(place for place in range(bits.bit_length()) if bits >> place & 1)
 
 
 def _is_above(known: list[int], logged: Logged) -> bool:
