@@ -21,6 +21,8 @@ from scenarios.groups import Group
 from simulator.cases import Case
 from topologies import Network, find
 
+# The hosts of the networks that cases have.
+FEWEST_HOSTS, MOST_HOSTS = 2, 12
 # How many faults of a kind a case has at most, and how long each lasts at most.
 MOST_OF_A_KIND = 3
 LONGEST_MS = 3000.0

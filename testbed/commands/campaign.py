@@ -4,6 +4,7 @@ import math
 import sys
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,8 @@ from analysis.judging.findings import Verdict
 from hostagent.protocols import PROTOCOLS
 from simulator import campaign as campaigns
 from simulator import cases
-from simulator.swarm import draw_case, troubles
+from simulator.swarm import FEWEST_HOSTS, MOST_HOSTS, draw_case, troubles
+from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.running.background import SparkStart
 from testbed.running.settings import check_parameters, split_settings
@@ -32,29 +34,48 @@ WORDS = {"formed": "graph re-formed", "successor": "manager replaced", "take-bac
 def campaign(arguments: Namespace) -> int:
     """Run random cases in virtual time, or one case again."""
     protocol = arguments.protocol
-    _, parameters = split_settings(arguments.set)
-    check_parameters([protocol], parameters)
+    parameters = _parameters(protocol, arguments.set)
     if arguments.replay:
-        return _replay(arguments, parameters.get(protocol, {}))
+        return _replay(arguments, parameters)
     out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
     hand_over(out)
     seeds = range(arguments.seed, arguments.seed + arguments.schedules)
-    tally = _run_campaign(protocol, seeds, parameters.get(protocol, {}), arguments)
+    tally = _run_campaign(protocol, seeds, parameters, arguments)
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
     else:
-        print_tally(protocol, tally, parameters.get(protocol, {}))
+        print_tally(protocol, tally, parameters)
     options = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
     options += " --brief" if arguments.brief else ""
+    options += "".join(f" --set {pair}" for pair in arguments.set)
     for line in tally.failures[:MOST_SHRUNK]:
         with progress(f"seed {line.seed}") as show:
             show("shrinking")
-            case, _ = draw_case(protocol, line.seed, parameters.get(protocol, {}), arguments.medium, brief=arguments.brief)
+            case, _ = draw_case(protocol, line.seed, parameters, arguments.medium, brief=arguments.brief)
             path = campaigns.keep(case, out)
         errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True)
         errors.print(f"  replay: ./castbed campaign --protocol {protocol}{options} --replay {line.seed}", soft_wrap=True)
         errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
     return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
+
+
+def _parameters(protocol: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """The parameters of the campaign's protocol; it need not be named in front of each. Refuses what not all networks of cases allow."""
+    settings, named = split_settings(pairs)
+    _, own = split_settings([f"{protocol}.{key}={value}" for key, value in settings.items()])
+    if others := [name for name in named if name in PROTOCOLS and name != protocol]:
+        raise CannotRun(f"the campaign is about {protocol}, so a parameter of {others[0]} has no effect: leave it out of --set")
+    check_parameters([protocol, *named], named | {protocol: named.get(protocol, {}) | own.get(protocol, {})})
+    parameters = named.get(protocol, {}) | own.get(protocol, {})
+    core = PROTOCOLS[protocol]
+    for size in (FEWEST_HOSTS, MOST_HOSTS) if parameters else ():
+        try:
+            core.check(msgspec.convert(parameters, core.Parameters, strict=False), tuple(f"h{n}" for n in range(1, size + 1)))
+        except ValueError as error:
+            raise CannotRun(
+                f"cases have {FEWEST_HOSTS} to {MOST_HOSTS} hosts, and protocol {protocol} refuses: {error}"
+            ) from None
+    return parameters
 
 
 def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:

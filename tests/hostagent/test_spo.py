@@ -314,7 +314,7 @@ def test_the_numbers_of_as_many_entities_as_are_allowed_fit_into_a_datagram_with
     most, payload = (1 << 32) - 1, bytes(LARGEST_MESSAGE)
     pdu = Pdu(0, "h0", most, most, host_set(hosts, hosts), (most,) * size, (most,) * size, most, True, True, payload)
     encode = Codec(1, Spo.messages, 1, {host: number for number, host in enumerate(hosts)}).part
-    with nullcontext() if fits else pytest.raises(ValueError, match="a Pdu message of .* bytes exceeds 1472"):
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"a Pdu message of .* bytes exceeds 1472"):
         encode(pdu, Purpose.DATA)
-    with nullcontext() if fits else pytest.raises(ValueError, match="21 hosts are too many: .* the numbers of 20 fit"):
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"21 hosts are too many: .* the numbers of 20 fit"):
         Spo.check(SpoParameters(), hosts)

@@ -1,5 +1,6 @@
 """What an entity of SPO lacks and whom it asks: the two loss conditions and the requests (section 3.4 of the paper)."""
 
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from hostagent.contract.core import Part
@@ -27,21 +28,26 @@ class Losses(Part):
     """LC1 and LC2. Entities are named by their places in the static order."""
 
     def __init__(
-        self, env: Environment, receipts: Receipts, lc2: Literal["wait", "at-once"], wait_s: float, trips: RoundTrips
+        self, env: Environment, receipts: Callable[[], Receipts], lc2: Literal["wait", "at-once"], wait_s: float, longest_s: float
     ) -> None:
         super().__init__(env)
-        self._receipts = receipts
+        self._get_receipts = receipts
         self._lc2, self._wait_s = lc2, wait_s
-        self._trips = trips
+        self.trips = RoundTrips(longest_s, longest_s / 20)
+        """From a question to its answer, also of questions that others ask."""
         self._asked: dict[int, Asked] = {}
         """The entities that were asked for PDUs; the timer of each is set."""
         self._suspected: dict[int, None] = {}
         """LC2: the entities of which this one may lack a PDU, while it waits for the next."""
 
+    @property
+    def _receipts(self) -> Receipts:
+        return self._get_receipts()
+
     def arrived(self, place: int, pdu: Pdu) -> None:
         """A PDU has come, perhaps one that was asked for."""
         if place in self._asked and pdu.pseq[self._receipts.me] <= self._asked[place].up_to:
-            self._trips.answered(self.env.hosts[place], self.env.now())
+            self.trips.answered(self.env.hosts[place], self.env.now())
 
     def look(self) -> None:
         """LC1 and LC2, for all that was not asked for yet."""
@@ -84,7 +90,7 @@ class Losses(Part):
     def _forget(self, place: int) -> None:
         del self._asked[place]
         self.env.cancel_timer(f"ask/{place}")
-        self._trips.forget(self.env.hosts[place])
+        self.trips.forget(self.env.hosts[place])
 
     def _ask(self, place: int, repetition: int = 0) -> None:
         """Ask for what is missing of an entity and was not asked for since its timer was set."""
@@ -99,14 +105,14 @@ class Losses(Part):
             self.env.send(host, Request(EVERYBODY, host, 0, max(first, before.up_to + 1), last), Purpose.CONTROL)
             self.env.trace("asked", source=host, first=first, last=last)
         if place not in self._asked:
-            self.env.set_timer(f"ask/{place}", self._trips.wait_s(host, min(repetition, MOST_DOUBLINGS)))
+            self.env.set_timer(f"ask/{place}", self.trips.wait_s(host, min(repetition, MOST_DOUBLINGS)))
             if not repetition:
-                self._trips.asked(host, self.env.now())
+                self.trips.asked(host, self.env.now())
         self._asked[place] = Asked(max(before.up_to, gaps[-1][1]), before.repetition, every[0][0])
 
     def _ask_again(self, place: int) -> None:
         """Ask once more for what has not come; soon again if the first of it has come."""
-        self._trips.forget(self.env.hosts[place])
+        self.trips.forget(self.env.hosts[place])
         before = self._asked.pop(place)
         first, _ = next(self._receipts.gaps(place), (before.first, 0))
         self._ask(place, before.repetition + 1 if first == before.first else 0)

@@ -52,7 +52,6 @@ from hostagent.contract.core import Core, Milliseconds, Parameters
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose, host_set
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
-from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.spo.losses import Losses
 from hostagent.protocols.spo.messages import MOST_HOSTS, Pdu, Request, Status
 from hostagent.protocols.spo.receipts import Receipts
@@ -105,9 +104,8 @@ class Spo(Core):
     def __init__(self, env: Environment, parameters: SpoParameters) -> None:
         super().__init__(env, parameters)
         self._receipts = self.add("receipts", lambda own: Receipts(own, parameters.buffers))
-        self._trips = RoundTrips(parameters.longest_ms / 1000, parameters.longest_ms / 20_000)
-        asking = self._receipts, parameters.lc2, parameters.wait_ms / 1000, self._trips
-        self._losses = self.add("losses", lambda own: Losses(own, *asking))
+        waits_s = parameters.wait_ms / 1000, parameters.longest_ms / 1000
+        self._losses = self.add("losses", lambda own: Losses(own, lambda: self._receipts, parameters.lc2, *waits_s))
         self._tseq = 1
         self._pseq = [1] * len(env.hosts)
         self._sent: dict[int, Pdu] = {}
@@ -327,7 +325,7 @@ class Spo(Core):
         if self._awaited or not (awaited := self._missing()):
             return
         self._awaited = awaited
-        patient_s = max(self._trips.wait_s(self.env.hosts[place], self._repetition) for place in awaited)
+        patient_s = max(self._losses.trips.wait_s(self.env.hosts[place], self._repetition) for place in awaited)
         self.env.set_timer("awaited", patient_s + 4 * self.parameters.answer_ms / 1000)
 
     def _missing(self) -> dict[int, tuple[int, int, str]]:
@@ -357,10 +355,10 @@ class Spo(Core):
         for place in before:
             host = self.env.hosts[place]
             if place in late and self._repetition <= 1:
-                self._trips.asked(host, self.env.now())
+                self._losses.trips.asked(host, self.env.now())
             else:
                 # It was asked before, or has said what was awaited in other words: nobody knows what its next answer is about.
-                self._trips.forget(host)
+                self._losses.trips.forget(host)
         for place in late:
             self.env.send(self.env.hosts[place], self._status(asks=True), Purpose.CONTROL)
 
@@ -370,7 +368,7 @@ class Spo(Core):
 
     def _take_status(self, place: int, status: Status) -> None:
         host = self.env.hosts[place]
-        self._trips.answered(host, self.env.now())
+        self._losses.trips.answered(host, self.env.now())
         self._receipts.hear(place, status)
         self._receipts.learn(place, status)
         self._receipts.skip(place, status)
