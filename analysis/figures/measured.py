@@ -160,6 +160,14 @@ class MeasuredRun:
         )
         return Counter(zip(data["origin"].to_pylist(), data["sequence"].to_pylist(), strict=True))
 
+    def data_spans_ns(self) -> dict[MessageId, tuple[int, int]]:
+        """When the first and the last packet with each message left, without repetitions."""
+        packets = self.table("packets").select(["sender", "packet", "purpose", "origin", "sequence", "at_ns"])
+        data = packets.filter(pc.equal(packets["purpose"], "data"))
+        left = data.group_by(["sender", "packet", "origin", "sequence"]).aggregate([("at_ns", "min")])
+        spans = left.group_by(["origin", "sequence"]).aggregate([("at_ns_min", "min"), ("at_ns_min", "max")]).to_pylist()
+        return {(row["origin"], row["sequence"]): (row["at_ns_min_min"], row["at_ns_min_max"]) for row in spans}
+
     def reached(self, message: MessageId, sender: str) -> tuple[str, ...]:
         """The hosts to which `sender` sent a packet about a message, itself or in a group, as far as a capture shows the packet."""
         packets = self.table("packets").select(["sender", "destination", "origin", "sequence"])
