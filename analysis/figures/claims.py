@@ -1,5 +1,6 @@
 """Claims of a scenario about its runs, each with the figure that shows whether it holds; and sweeps, which are drawn."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = [
     "Claims",
     "ComparedTable",
     "Entry",
+    "Gain",
     "HopTimes",
     "MeasuredRun",
     "MissingRun",
@@ -50,6 +52,18 @@ class Claim(msgspec.Struct, frozen=True):
     text: str
     holds: bool | None
     figure: str
+
+
+class Gain(Claim, frozen=True):
+    """A claim that a number is above zero. With repeats it is about all of them: the 95 % interval of the number must be above zero."""
+
+    value: float
+    unit: str
+
+    @classmethod
+    def of(cls, number: str, text: str, value: float, unit: str, figure: str) -> "Gain":
+        """The claim for one seed."""
+        return cls(number, text, value > 0, figure, value, unit)
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -98,13 +112,12 @@ def evaluate(claims: Claims, runs: Sequence[MeasuredRun]) -> list[Claim]:
     """The claims about these runs. If runs were repeated with several seeds, a claim holds if it holds with every seed."""
     seeds = list(dict.fromkeys(run.summary.seed for run in runs))
     by_seed = {seed: _of_one_seed(claims, Runs([run for run in runs if run.summary.seed == seed])) for seed in seeds}
-    if len(seeds) == 1:
-        return by_seed[seeds[0]]
     together: dict[tuple[str, str], list[tuple[int, Claim]]] = {}
     for seed, found in by_seed.items():
         for claim in found:
             together.setdefault((claim.number, claim.text), []).append((seed, claim))
-    return [_over_seeds(same) for same in together.values()]
+    found = by_seed[seeds[0]] if len(seeds) == 1 else [_over_seeds(same) for same in together.values()]
+    return [Claim(claim.number, claim.text, claim.holds, claim.figure) for claim in found]
 
 
 def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
@@ -132,6 +145,14 @@ def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
     answers = {claim.holds for _, claim in same}
     holds = False if False in answers else None if None in answers else True
     figure = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in same)
+    gains = [claim for _, claim in same if isinstance(claim, Gain)]
+    if len(gains) == len(same) > 1 and None not in answers:
+        found = estimate([gain.value for gain in gains], least=-math.inf)
+        assert found.low is not None, "two repeats and more have an interval"
+        assert found.high is not None, "two repeats and more have an interval"
+        holds = True if found.low > 0 else False if found.high <= 0 else None
+        told = f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}] {gains[0].unit} over {len(gains)} repeats"
+        figure = f"{told}; {figure}"
     return msgspec.structs.replace(same[0][1], holds=holds, figure=figure)
 
 

@@ -47,8 +47,8 @@ class Estimate(msgspec.Struct, frozen=True):
     method: str = ""
 
 
-def estimate(values: Sequence[float], most: float = math.inf) -> Estimate:
-    """The median and interval of a figure that lies between zero and `most`."""
+def estimate(values: Sequence[float], most: float = math.inf, least: float = 0.0) -> Estimate:
+    """The median and interval of a figure that lies between `least` and `most`."""
     if len(values) < 2:
         return Estimate(median(values))
     if rank := _rank(len(values)):
@@ -57,7 +57,7 @@ def estimate(values: Sequence[float], most: float = math.inf) -> Estimate:
     middle, reach = median(values), _T[len(values) - 2] * stdev(values) / math.sqrt(len(values))
     # Rounding can put the mean of equal values slightly above or below them.
     low, high = min(middle, fmean(values) - reach), max(middle, fmean(values) + reach)
-    return Estimate(middle, max(0.0, low), min(most, high), STUDENT)
+    return Estimate(middle, max(least, low), min(most, high), STUDENT)
 
 
 def _rank(count: int) -> int:

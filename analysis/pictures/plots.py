@@ -33,6 +33,9 @@ TOO_LOW = 10
 SPREAD = 30
 """If the greatest value is more than this many times the least, the scale is logarithmic."""
 
+MOST_INSIDE = 4
+"""The names of more lines than this would cover the lines themselves, and are written beside the plot."""
+
 LEAST_MS = 0.01
 """The start of a logarithmic scale of delays: shorter delays, also zero, are drawn here."""
 
@@ -217,7 +220,8 @@ def link_figure(summary: Summary, network: Network) -> Figure:
 
 def sweep_figure(sweep: Sweep) -> Figure:
     """A sweep: results of runs against the setting in which they differ, one line for each name; bars if the setting is no number."""
-    figure, axes = sized(6.4)
+    beside = len(sweep.lines) > MOST_INSIDE and not sweep.ticks
+    figure, axes = sized(8.6 if beside else 6.4)
     for place, name in enumerate(sweep.lines):
         (_draw_bars if sweep.ticks else _draw_line)(axes, sweep, name, place)
     every = [point for points in sweep.lines.values() for point in points]
@@ -240,7 +244,9 @@ def sweep_figure(sweep: Sweep) -> Figure:
     axes.set_xlabel(sweep.x)
     axes.set_ylabel(sweep.y)
     axes.set_title(sweep.title, fontsize=11, loc="left")
-    if len(sweep.lines) > 1:
+    if beside:
+        figure.legend(loc="outside right center", frameon=False)
+    elif len(sweep.lines) > 1:
         axes.legend(loc="upper left" if sweep.ticks else "best", ncols=2 if sweep.ticks else 1, frameon=False)
     return figure
 

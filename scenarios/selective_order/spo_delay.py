@@ -1,8 +1,8 @@
 #!./castbed run
 """Figure 1 of the fifth paper: the delay of SPO against the number of entities, on a LAN of 10 Mbit/s, phase by phase.
 
-All entities send to all, in turn. A message counts as accepted, pre-acknowledged or acknowledged when its last destination has it so far.
-The figure is drawn with intervals if there are repeats: --repeat 6.
+All entities send to all, in turn, at random times. A message counts as accepted, pre-acknowledged or acknowledged when its last destination
+has it so far. The figure is drawn with intervals if there are repeats: --repeat 6.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 def scenario(entities: Annotated[tuple[int, ...], whole_numbers] = (2, 4, 6, 8, 10)) -> list[Variant]:
     """A LAN of each size, on both media."""
-    stream = Workload(messages=60, interval=40.0, settle=1500.0)
+    stream = Workload(messages=60, interval=40.0, arrivals="poisson", settle=1500.0)
     return [
         Variant(f"{medium}-{size}", Scenario(network=network, sources=network.hosts, workload=stream), "spo", medium=medium)
         for medium in MEDIA
@@ -72,7 +72,8 @@ def sweep(runs: Runs) -> Sweep:
         for medium in MEDIA
         for phase in PHASES
     }
-    return Sweep(title="Delay of SPO until the last destination has a message", x="entities", y="median delay, ms", lines=lines)
+    title = "Delay of SPO until the last destination has a message"
+    return Sweep(title=title, x="entities", y="median delay, ms", lines=lines, name="Figure 1")
 
 
 def _of(runs: Runs, medium: str) -> list[MeasuredRun]:

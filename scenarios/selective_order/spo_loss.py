@@ -85,6 +85,7 @@ def sweep(runs: Runs) -> Sweep:
         x="probability that a PDU is lost, %",
         y="mean delay, ms",
         lines=lines,
+        name="Figure 2",
     )
 
 

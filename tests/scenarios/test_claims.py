@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from analysis.figures.claims import Claim, MeasuredRun, Runs, Sweep, evaluate, least_cost, over_repeats
+from analysis.figures.claims import Claim, Gain, MeasuredRun, Runs, Sweep, evaluate, least_cost, over_repeats
 from analysis.pictures.plots import sweep_figure
 from runfiles.reading import load
 from scenarios import Scenario, ScenarioError, Variant, Workload
@@ -229,6 +229,26 @@ def test_a_scenario_without_claims_prints_none_and_a_sweep_is_drawn(made, spark,
     assert (status, printed["claims"]) == (0, [])
     assert {"sweep.png", "sweep.svg"} <= {path.name for path in (tmp_path / "plots").iterdir()}
     assert not (tmp_path / "claims.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "holds", "told"),
+    [
+        ((0.5, 0.6, 0.7), True, "0.600 [0.352, 0.848] of it over 3 repeats; seed 1: 0.5"),
+        ((0.5, -0.4, 0.7), None, "0.500 [-1.189, 1.722] of it over 3 repeats"),
+        ((-0.5, -0.6, -0.7), False, "-0.600 [-0.848, -0.352] of it over 3 repeats"),
+        ((0.5,), True, "0.5"),
+    ],
+)
+def test_a_gain_is_about_all_repeats_together(values, holds, told):
+    def claims(runs):
+        (only,) = runs
+        yield Gain.of("1", "it is above zero", values[only.summary.seed - 1], "of it", f"{values[only.summary.seed - 1]}")
+
+    (claim,) = evaluate(claims, [run(seed=seed) for seed, _ in enumerate(values, start=1)])
+    assert type(claim) is Claim
+    assert claim.holds is holds
+    assert claim.figure.startswith(told)
 
 
 def test_a_sweep_of_several_seeds_has_medians_and_intervals_of_the_points_that_all_have():
