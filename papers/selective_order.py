@@ -14,7 +14,7 @@ PAPER: Final = Paper(
         Experiment("spo_delay", quick={"entities": "2,6"}, repeat=6),
         Experiment("spo_loss", quick={"messages": "120"}, repeat=6),
         Experiment("spo_subsets"),
-        Experiment("spo_waits", quick={"messages": "300"}),
+        Experiment("spo_waits", quick={"messages": "300"}, repeat=6),
     ),
     claims=(
         Statement(
@@ -40,13 +40,13 @@ PAPER: Final = Paper(
     graphs=(
         StatedGraph(
             "spo_delay",
-            "",
+            "Figure 1",
             Statement("Figure 1", "The delay grows with the number of entities.", (By("spo_delay", "Figure 1"),), "4"),
             "The text of the paper has no numbers of this figure; a LAN of 10 Mbit/s as there.",
         ),
         StatedGraph(
             "spo_loss",
-            "",
+            "Figure 2",
             Statement("Figure 2", "The delay grows with the probability that a PDU is lost.", (By("spo_loss", "Figure 2"),), "4"),
             "The text of the paper has no numbers of this figure; a LAN of 10 Mbit/s as there.",
         ),
