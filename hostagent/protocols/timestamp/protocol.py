@@ -353,8 +353,9 @@ class Timestamp(Core):
         """A message is the next in the stream of its source: it waits in the queue, and the clock goes beyond its time stamp."""
         source, number = message.origin, message.number
         self.last[source] = number
-        if source == self.env.host and self.waiting.pop(message.sequence, None):
+        if source == self.env.host and message.sequence in self.waiting:
             # It was taken for void, in a view that others did not go on from.
+            del self.waiting[message.sequence]
             self.env.store(f"waiting/{message.sequence}", None)
         self.clock = max(self.clock, message.clock) + (source != self.env.host)
         self.heard[source] = max(self.heard[source], message.clock)
