@@ -51,6 +51,7 @@ from hostagent.parts.questions import patience_ms
 from hostagent.protocols.timestamp.asking import Asking
 from hostagent.protocols.timestamp.messages import MOST_HOSTS, Have, Install, Item, ItemId, Missing, Stamp, destinations, item
 from hostagent.protocols.timestamp.parameters import TimestampParameters
+from hostagent.protocols.timestamp.standing import Standing
 from hostagent.protocols.timestamp.views import Views
 
 # A host that lacks earlier messages of a source keeps so many later ones.
@@ -102,6 +103,7 @@ class Timestamp(Core):
         self.waiting: dict[int, Item] = {}
         """This host's own messages that wait for the window, by their sequence numbers."""
         self.views = self.add("views", lambda own: Views(own, parameters, self)) if parameters.detector == "suspect" else None
+        self.standing = self.add("standing", lambda own: Standing(own, self))
         self.asking = self.add("asking", lambda own: Asking(own, parameters, self))
         self.known: dict[str, int] = {}
         """For each host, how many messages of it there are, as a view said."""
@@ -296,23 +298,14 @@ class Timestamp(Core):
         """After a restart, and when a view is new: this view is the last."""
         self.view, self.members = view.view, hosts_in(view.members, self.env.hosts)
         self.cut = dict(zip(self.env.hosts, view.cut, strict=True))
+        self.known = dict(self.cut)
 
     def enter(self, view: Install) -> None:
         """Install a view: drop what is void, and say everything anew."""
-        has_base = self.view == view.base
         self.restore_view(view)
-        limits = self.cut if has_base else self.passed
-        for source, number in [held for held in self.items if held[1] > max(limits[held[0]], self.passed[held[0]])]:
-            void = self.items.pop((source, number))
-            self.env.store(f"item/{source}/{number}", None)
-            if source == self.env.host:
-                self.waiting[void.sequence] = void
-                self.env.store(f"waiting/{void.sequence}", msgspec.structs.astuple(void))
+        self.standing.enter(view.base)
         self.waiting = dict(sorted(self.waiting.items()))
         self.queue = sorted((kept.stamp, kept.number) for kept in self.items.values() if kept.number > self.passed[kept.origin])
-        for host in self.env.hosts:
-            self.last[host] = max(self.passed[host], min(self.last[host], limits[host]))
-        self.known = dict(self.cut)
         nothing = (0,) * len(self.env.hosts)
         self.has = dict.fromkeys(self.env.peers, nothing)
         self.heard = dict.fromkeys(self.env.hosts, 0)
@@ -351,17 +344,12 @@ class Timestamp(Core):
 
     def _put(self, message: Item) -> None:
         """A message is the next in the stream of its source: it waits in the queue, and the clock goes beyond its time stamp."""
-        source, number = message.origin, message.number
-        self.last[source] = number
-        if source == self.env.host and message.sequence in self.waiting:
-            # It was taken for void, in a view that others did not go on from.
-            del self.waiting[message.sequence]
-            self.env.store(f"waiting/{message.sequence}", None)
+        source = message.origin
         self.clock = max(self.clock, message.clock) + (source != self.env.host)
         self.heard[source] = max(self.heard[source], message.clock)
-        message = self.items[source, number] = msgspec.structs.replace(message, view=0)
-        self.env.store(f"item/{source}/{number}", msgspec.structs.astuple(message))
-        heappush(self.queue, (message.stamp, number))
+        message = msgspec.structs.replace(message, view=0)
+        self.standing.keep(message)
+        heappush(self.queue, (message.stamp, message.number))
         self.env.receive(*_id(message))
 
     def _hear(self, sender: str, stamp: Stamp) -> None:
@@ -408,6 +396,8 @@ class Timestamp(Core):
         if any(self.last[host] < number for host, number in self.cut.items()):
             # A source that is no member any more may have sent earlier messages, which somebody else has.
             return
+        if self.views:
+            self.standing.complete()
         while self.queue:
             (clock, source), number = self.queue[0]
             if any(self.waits_for(host, (clock, source), number) for host in self.members):
@@ -430,7 +420,9 @@ class Timestamp(Core):
             return True
         if self.views is None or host == self.env.host:
             return False
-        return host != stamp[1] and self.has[host][self.env.hosts.index(stamp[1])] < number
+        # A host that lacks messages of earlier views does not vote as one that has those of this view.
+        lacks_some = any(number < last for number, last in zip(self.has[host], self.cut.values(), strict=False))
+        return lacks_some or (host != stamp[1] and self.has[host][self.env.hosts.index(stamp[1])] < number)
 
     def known_of(self, source: str) -> int:
         """How many messages of a source there are, as far as this host knows."""

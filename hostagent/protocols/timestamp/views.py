@@ -3,18 +3,18 @@
 A view names the hosts that are waited for. The first one has all hosts; a new one is made by a host that a majority has elected for it
 (`hostagent.parts.election`), when the failure detector of somebody (`hostagent.parts.detector`) suspects a member, or trusts a host that
 is none. A host that has voted says nothing of its clock before it knows the new view. With its vote it says how many messages of each
-source it has. The highest of these numbers, of the voters with the newest view, are the *cut*: messages beyond it are void, and their
-sources stamp and send them anew in the next view that has them as members.
+source it has, in the last view of which it had everything (`standing.py`). The highest of these numbers, of the voters with the newest
+such view, are the *cut*: messages beyond it are void, and their sources stamp and send them anew in the next view that has them as members.
 
 Why nothing that was delivered is void, also at a host that is taken out wrongly: in this mode a message is delivered only when all
-members of the view have it. They are a majority, so one of them is among the voters, and the message is in the cut. Why a host that is
-taken out delivers nothing out of order: it needs time stamps of all members of its view, and those that have voted give none. What it can
-still deliver, all had stamped, and is in the cut. Why a host that is taken in again sends nothing too early: its clock is set beyond
-those of the voters first. A host with an older view than the newest among the voters may have messages that were void in between; it
-drops all that it has not delivered, and asks the others for what is in the cut, also for messages of its own; those have the time stamps
-with which the others deliver them, so nothing is sent anew before they are here. Hosts send each other messages only within a view, so
-nothing void comes back. Nothing is delivered in a view before everything up to the cut is here: nobody waits for the clocks of sources
-that were taken out.
+members of the view have it, and everything up to the cut. They are a majority, so one of them is among the voters, says so, and the
+message is in the cut. Why a host that is taken out delivers nothing out of order: it needs time stamps of all members of its view, and
+those that have voted give none. What it can still deliver, all had stamped, and is in the cut. Why a host that is taken in again sends
+nothing too early: its clock is set beyond those of the voters first. A host that is of an older view than the newest among the voters may
+have messages that were void in between; it lays aside all that it has not delivered, and asks the others for what is in the cut, also for
+messages of its own: those have the time stamps with which the others deliver them, so nothing is sent anew before they are here. Hosts
+send each other messages only within a view, so nothing void comes back. Nothing is delivered in a view before everything up to the cut is
+here: nobody waits for the clocks of sources that were taken out.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,8 @@ class Views(Part):
         return tuple(host for host in self.env.hosts if host not in self.detector.suspected)
 
     def _state(self, _subject: Subject) -> bytes:
-        return msgspec.msgpack.encode(_State(self._core.view, self._core.clock, self._core.all_here()))
+        view, have = self._core.standing.vote()
+        return msgspec.msgpack.encode(_State(view, self._core.clock, have))
 
     def _make(self, _subject: Subject, epoch: int, states: dict[str, bytes]) -> None:
         """This host was elected: make the view, of those that voted and those that it trusts."""
