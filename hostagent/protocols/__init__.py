@@ -8,6 +8,7 @@ from hostagent.protocols.counter.protocol import Counter
 from hostagent.protocols.eager_reliable import EagerReliable
 from hostagent.protocols.fan import Fan
 from hostagent.protocols.lazy_reliable import LazyReliable
+from hostagent.protocols.optimistic.protocol import Optimistic
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
 from hostagent.protocols.sequencer.protocol import Sequencer
 from hostagent.protocols.spo.protocol import Spo
@@ -37,5 +38,6 @@ PROTOCOLS: dict[str, type[Core]] = {
         Spo,
         Totem,
         Counter,
+        Optimistic,
     )
 }

@@ -93,7 +93,7 @@ class Owner(Protocol[State, Ballot]):
         """This host owns the token, or has something to do and goes on with the one that it owns."""
 
     def may_pass(self) -> bool:
-        """Whether this host may pass the token on now. If not, it calls `pass_on` later."""
+        """Whether this host may pass the token on now. If not, it calls `end_turn` later."""
 
     def updated(self, state: State, *, alert: bool) -> State:
         """The token as its owner passes it on; `alert` says whether something has come up since the last token."""
@@ -154,11 +154,12 @@ class Ring(Part, Generic[State, Ballot]):
         )
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Restore the token that this host passed on last."""
-        restored = self._core.decode(stored["token"]) if "token" in stored else None
-        if restored is not None:
-            self.latest = restored
-            self._passed = self.is_member
+        """Restore the token that this host passed on last, or the first one of a later list that it has heard of."""
+        for key in ("heard", "token"):
+            state = self._core.decode(stored[key]) if key in stored else None
+            if state is not None and state.version > self.latest.version:
+                self.latest = state
+                self._passed = key == "token" and self.is_member
         self._is_new = "started" not in stored
 
     def begin(self) -> None:
@@ -198,7 +199,7 @@ class Ring(Part, Generic[State, Ballot]):
         """The token-owner timer, or one that looks after lost tokens."""
         match name:
             case "hold" if self.holds:
-                self._end_turn()
+                self.end_turn()
             case "retry" if self._passed:
                 self._reissue()
             case "silence":
@@ -292,6 +293,8 @@ class Ring(Part, Generic[State, Ballot]):
         self.latest, self._alert, self._in_vain = state, False, 0
         if state.generation != before.generation:
             self._called, self._calls, self._waits = 0, 0, False
+            # What a host does in a generation must not be done before it knows of the generation for good.
+            self.env.store("heard", self._core.encode(state))
             self._core.begin_list()
         if self.is_member:
             self._core.take_in(state)
@@ -314,14 +317,14 @@ class Ring(Part, Generic[State, Ballot]):
     def _hold_s(self, *, rests: bool) -> float:
         return self._parameters.hold_s(self.latest, len(self.env.hosts), rests=rests)
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
         """The token-owner timer has expired: form a new list if somebody wants one, else pass the token on."""
         if self._called and not self.reformation.is_open:
             self.reformation.start(wanted=self._called)
         if not self.reformation.is_open and self._core.may_pass():
-            self.pass_on()
+            self._pass_on()
 
-    def pass_on(self) -> None:
+    def _pass_on(self) -> None:
         """Have the protocol update the token, and pass it on."""
         passed = self._core.updated(self.latest, alert=self._alert or self._has_work)
         self._let_go()

@@ -1,0 +1,1 @@
+"""The optimistic protocol of Chung, Liu and Lin."""

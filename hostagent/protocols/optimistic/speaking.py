@@ -1,0 +1,73 @@
+"""What one host broadcasts, one message in a token period: its own messages, and again whatever was rolled back and is its to repeat.
+
+A period is the time between two tokens. A message that no owner has named after a whole round is broadcast again, as all who owned the
+token meanwhile may have missed it.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from hostagent.contract.core import Part
+from hostagent.contract.environment import Environment
+from hostagent.contract.messages import EVERYBODY, Purpose
+from hostagent.protocols.optimistic.journal import Journal
+from hostagent.protocols.optimistic.messages import Data
+from hostagent.protocols.optimistic.state import Key, Stamp, TokenState
+
+
+class Speaking(Part):
+    """The broadcasts of one host."""
+
+    def __init__(self, env: Environment, journal: Journal) -> None:
+        super().__init__(env)
+        self._journal = journal
+        self._me = env.hosts.index(env.host)
+        self._said: dict[Key, tuple[Stamp, int]] = {}
+        """For each message that has no name in force: the list and rollback, and the hop, at which it was last broadcast."""
+        self._may_speak = True
+        """Whether this host has broadcast nothing in this token period."""
+        self.has_spoken = False
+        """Whether what this host broadcast last waits for a name."""
+
+    def begin_period(self, state: TokenState) -> None:
+        """There is a newer token."""
+        self._may_speak, self.has_spoken = True, False
+        waiting = set(islice(self._waiting(state), state.members.bit_count() + 2))
+        self._said = {key: said for key, said in self._said.items() if key in waiting}
+        self.speak(state)
+
+    def is_waiting(self, state: TokenState) -> bool:
+        """Whether there is anything to broadcast, or broadcast and without a name in force."""
+        return next(self._waiting(state), None) is not None
+
+    def speak(self, state: TokenState) -> None:
+        """Broadcast the next message, if this host may."""
+        if not self._may_speak or not state.members >> self._me & 1:
+            return
+        most = state.members.bit_count()
+        for ahead, key in enumerate(self._waiting(state)):
+            stamp, hop = self._said.get(key, ((-1, -1), 0))
+            if stamp != state.stamp or (not ahead and state.hop - hop > most):
+                self._broadcast(key, state)
+                return
+            if ahead >= most:
+                return
+
+    def _waiting(self, state: TokenState) -> Iterator[Key]:
+        """The messages that this host must broadcast, and that have no name in force, in the order in which they need one."""
+        for name in state.names[state.valid :]:
+            if name.speaker == self._me and self._journal.find(name.key) is not None:
+                yield name.key
+        yield from self._journal.own(state.named()[self._me])
+
+    def _broadcast(self, key: Key, state: TokenState) -> None:
+        kept = self._journal.find(key)
+        assert kept is not None, key
+        (origin, sequence), (to, payload) = key, kept
+        to_set = to.to_bytes((len(self.env.hosts) + 7) // 8)
+        purpose = Purpose.REPAIR if key in self._journal.stamps else Purpose.DATA
+        data = Data(EVERYBODY, self.env.hosts[origin], sequence, *state.stamp, to_set, payload)
+        self.env.multicast(EVERYBODY, data, purpose, state.hop)
+        self._said[key] = state.stamp, state.hop
+        self._journal.stamps[key] = state.stamp
+        self._may_speak, self.has_spoken = False, True
