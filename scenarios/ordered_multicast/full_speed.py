@@ -13,7 +13,7 @@ from hostagent.contract.promises import Guarantee
 from scenarios import Scenario, Variant, Workload
 from topologies import lan
 
-PROTOCOLS = ("sequencer", "two-phase", "timestamp", "token-site", "trans-total", "totem", "counter")
+PROTOCOLS = ("sequencer", "two-phase", "timestamp", "token-site", "trans-total", "totem", "counter", "optimistic")
 LOSS = 0.02
 
 

@@ -128,6 +128,13 @@ ROWS: Final = {
         to_group=("1, beside those with the token", lambda _: 1),
         latencies=None,
     ),
+    "optimistic": Row(
+        packets=("n - 1, beside those with the token", lambda at: at.n - 1),
+        expensive=("n - s, beside those with the token", lambda at: at.n - at.s),
+        to_group=("1, beside those with the token", lambda _: 1),
+        latencies=None,
+        order=Order(Scope.MULTIPLE_SOURCE, Strength.ROLLBACK),
+    ),
     "token-site": Row(
         packets=("2(n - 1)", lambda at: 2 * (at.n - 1)),
         expensive=("2(n - s)", lambda at: 2 * (at.n - at.s)),

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Final, Unpack
 
 from analysis.figures.claims import Claim, MeasuredRun, Runs, kept
-from hostagent.contract.promises import Guarantee, Order, Scope, Strength
+from hostagent.contract.promises import Guarantee, Order, Scope, Step, Strength
 from scenarios import Scenario, Variant, Workload
 from scenarios.faults import AnyFault, Crash, CutOff, DropMessage, Heal, Trigger
 from topologies import clusters
@@ -46,7 +46,17 @@ class Row:
     )
 
 
-ROWS: Final = {"token-site": Row(token="Ack", to_all=True)}  # noqa: S106 - a kind of message, no secret
+ROWS: Final = {
+    "token-site": Row(token="Ack", to_all=True),  # noqa: S106 - a kind of message, no secret
+    "optimistic": Row(
+        token="Token",  # noqa: S106 - the same
+        to_all=True,
+        promised=(
+            *(Guarantee.CONVERGENCE, Guarantee.PROGRESS, Guarantee.SAFE, Guarantee.ROLLBACK_DISCIPLINE),
+            *(Order(Scope.MULTIPLE_SOURCE, Strength.ROLLBACK), Order(Scope.MULTIPLE_SOURCE, Strength.STRICT, Step.COMMIT)),
+        ),
+    ),
+}
 """The protocols. A further one needs its row here, and nothing else."""
 
 

@@ -15,6 +15,7 @@ from tests.mutants import (
     grouped,
     linked,
     non_atomic,
+    optimistic,
     parts,
     propagation,
     sequencer,
@@ -248,4 +249,5 @@ MUTANTS = (
     *spo.MUTANTS,
     *totem.MUTANTS,
     *counter.MUTANTS,
+    *optimistic.MUTANTS,
 )

@@ -29,6 +29,8 @@ CAMPAIGNS = [
     ("counter", {}, "multicast", 12),
     ("counter", {"order": "rotating"}, "unicast", 6),
     ("counter", {"commit": "entry"}, "multicast", 6),
+    ("optimistic", {}, "unicast", 8),
+    ("optimistic", {}, "multicast", 8),
     ("totem", {}, "unicast", 12),
     ("totem", {}, "multicast", 12),
     ("totem", SAFE, "unicast", 12),

@@ -138,7 +138,7 @@ class DataList(Part):
         known = self._open.pop(position)
         origin = self.env.hosts[known.entry.origin]
         for number in sorted(known.missing):
-            del self._lacking[origin, number]
+            self._lacking.pop((origin, number), None)
             self.found(origin, number)
 
     def forget(self, state: TokenState) -> None:
@@ -184,8 +184,10 @@ class DataList(Part):
             self.own_done = max(self.own_done, entry.last)
         payloads = self._payloads.get(origin, {})
         for number in entry.messages(self._me):
-            self.env.deliver(origin, number, payloads[number])
-            last = origin, number
+            # Only a forged token names a message that was forgotten.
+            if (payload := payloads.get(number)) is not None:
+                self.env.deliver(origin, number, payload)
+                last = origin, number
         return last
 
     def _settle(self, entry: Entry) -> None:

@@ -121,7 +121,7 @@ class Journal(Part):
         slowest = min(state.done[self._me], self.done)
         for number in [number for number in self._order if number <= slowest]:
             key = self._order[number]
-            to, _ = self._messages[key]
+            to = self._to(key)
             if all(done >= number for place, done in enumerate(state.done) if to >> place & 1):
                 del self._order[number]
                 self.env.store(f"number/{number}", None)
@@ -133,8 +133,8 @@ class Journal(Part):
 
     def kept_for(self, place: int, after: int, up_to: int) -> list[tuple[int, Key, Kept]]:
         """The messages for a host with numbers after one and up to another."""
-        found = ((number, key, self._messages[key]) for number, key in sorted(self._order.items()) if after < number <= up_to)
-        return [(number, key, kept) for number, key, kept in found if kept[0] >> place & 1]
+        due = ((number, key) for number, key in sorted(self._order.items()) if after < number <= up_to)
+        return [(number, key, self._messages[key]) for number, key in due if self._to(key) >> place & 1]
 
     def ballot(self) -> Ballot:
         """What this host has, for a new list."""
@@ -147,11 +147,15 @@ class Journal(Part):
         whole = len(tail) == self.top - self.done
         return Ballot(self.stamp[0], self.top, self.done, tail if whole else (), has)
 
+    def _to(self, key: Key) -> int:
+        """The destinations of a message; none of one that was forgotten, which only a forged token gives two numbers."""
+        return self._messages[key][0] if key in self._messages else 0
+
     def _is_for(self, key: Key) -> bool:
-        return bool(self._messages[key][0] >> self._me & 1)
+        return bool(self._to(key) >> self._me & 1)
 
     def _drop(self, key: Key) -> None:
-        del self._messages[key]
+        self._messages.pop(key, None)
         self.stamps.pop(key, None)
         self.env.store(_name(key), None)
 

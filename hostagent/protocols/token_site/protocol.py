@@ -169,6 +169,7 @@ class TokenSite(Core):
         match message:
             case Data(origin=origin, sequence=sequence, payload=payload):
                 if self._ledger.offer(origin, sequence, payload):
+                    self.env.receive(origin, sequence)
                     self._requests.came(origin)
             case Ack():
                 self._on_ack(sender, message)
@@ -234,7 +235,8 @@ class TokenSite(Core):
         """A message that this site asked for: for the list it is in, for the one it is about to join, or to catch up."""
         self._lists.take(supply)
         if self._requests.wants(supply):
-            self._ledger.supply(supply.number, supply.origin, supply.sequence, supply.payload)
+            if self._ledger.supply(supply.number, supply.origin, supply.sequence, supply.payload):
+                self.env.receive(supply.origin, supply.sequence)
             if not self._lists.is_settled and not self._lists.is_joining and self._ledger.top >= self._token.committed:
                 # This host has caught up with the others.
                 self._ledger.deliver(self._token.committed)
