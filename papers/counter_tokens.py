@@ -31,6 +31,7 @@ PAPER: Final = Paper(
         Experiment("slow_receiver"),
         Experiment("token_failures"),
         Experiment("ring_splits", simulated={"delay": "20ms"}),
+        Experiment("levels", quick={"messages": "200"}),
     ),
     claims=(
         Statement(
@@ -92,6 +93,14 @@ PAPER: Final = Paper(
             (By("token_comparison", "4.1"),),
             "4.1",
         ),
+        Statement(
+            "two-phase and safe",
+            "The two-phase protocol is agreed, and not safe.",
+            (By("levels", text="two-phase, safe"),),
+            "5",
+            why="The source has the priorities of all destinations before it sends the final one, so when a message is delivered all "
+            "have received it. It is not safe where a majority finishes for a source that failed (failover=elect).",
+        ),
         Statement("loss", "A lost message is detected within two cycles.", (By("loss_within_two_cycles"),), "2.3"),
         Statement(
             "flow control",
@@ -114,6 +123,15 @@ PAPER: Final = Paper(
         ),
     ),
     tables=(
+        StatedTable(
+            "levels",
+            Statement(
+                "Table 4",
+                "The levels of service and of reliability of the five protocols.",
+                (By("levels", but_not="two-phase, safe"),),
+                "5",
+            ),
+        ),
         StatedTable(
             "token_comparison",
             Statement(

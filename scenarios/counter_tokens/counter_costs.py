@@ -99,9 +99,14 @@ def scenario(
     ]
 
 
+def ring_parameters(owner_ms: float) -> dict[str, object]:
+    """Parameters of a protocol whose token goes round a list, with this T."""
+    return {"token_owner_ms": owner_ms, "longest_wait_ms": max(2000.0, 4 * owner_ms)}
+
+
 def counter_parameters(owner_ms: float) -> dict[str, object]:
     """Parameters of `counter` with this T. The paper's simulation has no flow control."""
-    return {"token_owner_ms": owner_ms, "longest_wait_ms": max(2000.0, 4 * owner_ms), "flow_control": False}
+    return {**ring_parameters(owner_ms), "flow_control": False}
 
 
 def system(point: Point, reading: str, unit: float, propagation: float, messages: int) -> Scenario:
