@@ -51,6 +51,8 @@ ROWS: Final = {
     "optimistic": Row(
         token="Token",  # noqa: S106 - the same
         to_all=True,
+        # With the default of four tries, each of which waits twice as long as the one before, the others go on after 0.7 s.
+        parameters={"tries": 3},
         promised=(
             *(Guarantee.CONVERGENCE, Guarantee.PROGRESS, Guarantee.SAFE, Guarantee.ROLLBACK_DISCIPLINE),
             *(Order(Scope.MULTIPLE_SOURCE, Strength.ROLLBACK), Order(Scope.MULTIPLE_SOURCE, Strength.STRICT, Step.COMMIT)),
