@@ -206,6 +206,29 @@ def test_a_rollback_keeps_the_order_of_names_and_nobody_has_acknowledged_one():
     assert (back.names, back.valid, back.acks, back.rollbacks) == (state.names, 0, (0, 0, 0), 1)
 
 
+def test_a_rollback_halves_what_may_be_under_way_and_a_commit_doubles_it():
+    state = token((0, 1), (2, 1), (0, 2), (1, 1), window=100).rolled_back()
+    assert (state.window, state.rolled_back().window, state.rolled_back().rolled_back().window) == (2, 1, 1)
+    committed = msgspec.structs.replace(state, valid=2, acks=(1, 1, 0)).acknowledging(2, 1, 0)
+    assert committed.window == 4
+
+
+def test_what_is_not_in_the_window_waits():
+    world = LoggedWorld(Optimistic, 3)
+    core = world["h2"].core
+    for _ in range(3):
+        world.broadcast("h2")
+    world.lose()
+    names = tuple(Name(1, number, 1) for number in (1, 2, 3))
+    narrow = msgspec.structs.replace(core._ring.latest, hop=20, names=names, valid=0, window=1, rollbacks=1)
+    for hop in range(21, 24):
+        state = msgspec.structs.replace(narrow, hop=hop)
+        core._speaking.begin_period(state)
+    assert [packet.message.sequence for packet in of_kind(world, Data)[2:]] == [1, 1]
+    core._speaking.begin_period(msgspec.structs.replace(narrow, hop=24, window=2))
+    assert of_kind(world, Data)[-1].message.sequence == 2
+
+
 def test_after_a_rollback_names_come_into_force_in_their_order_when_the_owner_has_heard_them_again():
     state = token((0, 1), (2, 1), (0, 2), valid=0, rollbacks=1)
     heard = {(2, 1): (0, 1), (0, 2): (0, 1), (1, 1): (0, 1)}

@@ -45,12 +45,10 @@ class Speaking(Part):
         if not self._may_speak or not state.members >> self._me & 1:
             return
         most = state.members.bit_count()
-        for ahead, key in enumerate(self._waiting(state)):
+        for ahead, key in enumerate(self._in_window(state)):
             stamp, hop = self._said.get(key, ((-1, -1), 0))
             if stamp != state.stamp or (not ahead and state.hop - hop > most):
                 self._broadcast(key, state)
-                return
-            if ahead >= most:
                 return
 
     def _waiting(self, state: TokenState) -> Iterator[Key]:
@@ -60,6 +58,13 @@ class Speaking(Part):
                 yield name.key
         yield from self._journal.own(state.named()[self._me])
 
+    def _in_window(self, state: TokenState) -> Iterator[Key]:
+        """Those of them that may be broadcast now."""
+        early = {name.key for name in state.names[state.valid : state.window]}
+        room = max(state.window - len(state.names), 0)
+        new = set(islice(self._journal.own(state.named()[self._me]), min(room, state.members.bit_count())))
+        return (key for key in self._waiting(state) if key in early or key in new)
+
     def _broadcast(self, key: Key, state: TokenState) -> None:
         kept = self._journal.find(key)
         assert kept is not None, key
@@ -67,7 +72,8 @@ class Speaking(Part):
         to_set = to.to_bytes((len(self.env.hosts) + 7) // 8)
         purpose = Purpose.REPAIR if key in self._journal.stamps else Purpose.DATA
         data = Data(EVERYBODY, self.env.hosts[origin], sequence, *state.stamp, to_set, payload)
-        self.env.multicast(EVERYBODY, data, purpose, state.hop)
+        # Of a burst that is longer than a queue, other copies are to be dropped each time.
+        self.env.multicast(EVERYBODY, data, purpose, self.env.random.randrange(len(self.env.hosts)))
         self._said[key] = state.stamp, state.hop
         self._journal.stamps[key] = state.stamp
         self._may_speak, self.has_spoken = False, True

@@ -54,6 +54,8 @@ class TokenState(msgspec.Struct, frozen=True, array_like=True):
     base: Number
     """All messages up to this number are committed."""
     valid: Annotated[int, msgspec.Meta(ge=0, le=MOST_NAMES)]
+    window: Annotated[int, msgspec.Meta(ge=1, le=MOST_NAMES)]
+    """Only messages whose names are among so many first ones are broadcast: half as many after a rollback, twice as many after a commit."""
     acks: Annotated[tuple[Number, ...], msgspec.Meta(max_length=MOST_HOSTS)]
     """The batch acknowledgements: up to which number each host has everything, as it said when it last owned the token."""
     done: Annotated[tuple[Number, ...], msgspec.Meta(max_length=MOST_HOSTS)]
@@ -114,7 +116,9 @@ class TokenState(msgspec.Struct, frozen=True, array_like=True):
         )
         base = min(max(self.base, acked.acknowledged), self.top)
         gone, names = self.names[: base - self.base], self.names[base - self.base :]
-        return msgspec.structs.replace(acked, base=base, valid=self.top - base, lasts=_after(self.lasts, gone), names=names)
+        window = min(2 * self.window, MOST_NAMES) if gone else self.window
+        lasts = _after(self.lasts, gone)
+        return msgspec.structs.replace(acked, base=base, valid=self.top - base, window=window, lasts=lasts, names=names)
 
     def naming(self, stamps: Mapping[Key, Stamp]) -> "TokenState":
         """The token with all names in force that its owner has heard since the last rollback, in order, and new ones behind them."""
@@ -135,8 +139,8 @@ class TokenState(msgspec.Struct, frozen=True, array_like=True):
 
     def rolled_back(self) -> "TokenState":
         """The token after a rollback to the committed state: no name is in force, and nobody has acknowledged one."""
-        acks = tuple(min(ack, self.base) for ack in self.acks)
-        return msgspec.structs.replace(self, rollbacks=self.rollbacks + 1, valid=0, acks=acks)
+        acks, window = tuple(min(ack, self.base) for ack in self.acks), max(min(self.window, len(self.names)) // 2, 1)
+        return msgspec.structs.replace(self, rollbacks=self.rollbacks + 1, valid=0, window=window, acks=acks)
 
     def passed_on(self, owner: int, *, changed: bool) -> "TokenState":
         """The token for the next owner."""
@@ -194,7 +198,7 @@ def first_token(hosts: int) -> TokenState:
     """The token with which a run begins."""
     none = (0,) * hosts
     # Nobody has delivered anything, so the first names need not wait for a round.
-    return TokenState(0, hosts, 0, (1 << hosts) - 1, 0, 0, 0, 0, 0, 0, 0, none, none, none, hosts, ())
+    return TokenState(0, hosts, 0, (1 << hosts) - 1, 0, 0, 0, 0, 0, 0, 0, MOST_NAMES, none, none, none, hosts, ())
 
 
 def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int, Ballot]) -> TokenState:
@@ -223,6 +227,7 @@ def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int,
         rollbacks=0,
         base=settled,
         valid=0,
+        window=state.window,
         acks=tuple(acks),
         done=tuple(votes[place].done if place in votes else done for place, done in enumerate(state.done)),
         lasts=_after(state.lasts, gone),
