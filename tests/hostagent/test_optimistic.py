@@ -305,6 +305,27 @@ def test_a_host_that_is_back_takes_back_what_it_did_not_see_committed_and_gets_w
     assert [world.marks(host, "commit") for host in world.hosts] == [expected] * 3
 
 
+def test_who_was_away_keeps_what_is_for_another_host_that_still_is():
+    """A host that comes back later may find nobody else who has it."""
+    world = LoggedWorld(Optimistic, 5)
+    run(world, 0.5)
+    kill(world, "h4")
+    run(world, 20.0)
+    world.broadcast("h1")
+    run(world, 20.004)
+    # h5 has delivered the message, and does not learn that it is committed.
+    run(world, 40.0, lambda packet: "h5" in {packet.sender, packet.to})
+    assert world.marks("h1", "commit") == [("h1", 1)]
+    assert not world.marks("h5", "commit")
+    world.restart("h4")
+    run(world, 60.0, lambda packet: "h5" in {packet.sender, packet.to})
+    assert world["h4"].core._journal.kept(0, 1)
+    assert not world.marks("h4", "deliver")
+    run(world, 120.0, lambda packet: packet.to == "h5" and packet.sender != "h4" and isinstance(packet.message, Supply))
+    assert world.marks("h5", "commit") == [("h1", 1)]
+    assert not world["h4"].core._journal.kept(0, 1)
+
+
 def test_a_restart_changes_nothing_that_a_host_has_said():
     world = LoggedWorld(Optimistic, 3)
     for host in world.hosts:

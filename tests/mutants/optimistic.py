@@ -8,17 +8,8 @@ from hostagent.parts.tokens.ring import Ring
 from hostagent.protocols.optimistic.catching_up import CatchingUp
 from hostagent.protocols.optimistic.journal import Journal
 from hostagent.protocols.optimistic.protocol import Optimistic
-from hostagent.protocols.optimistic.speaking import Speaking
 from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
-
-
-class NeverRollsBack(Optimistic):
-    def updated(self, state, *, alert):
-        journal = self._journal
-        named = state.naming(journal.stamps)
-        journal.deliver(named)
-        return named.acknowledging(self._me, journal.top, journal.done).passed_on(self._me, changed=alert)
 
 
 class AcknowledgesWhatIsMissing(Optimistic):
@@ -77,12 +68,6 @@ class ForgetsWhatOthersLack(Journal):
         super().forget(msgspec.structs.replace(state, done=(state.done[self._me],) * len(state.done)))
 
 
-class BroadcastsOnce(Speaking):
-    def _broadcast(self, key, state):
-        if key not in self._journal.stamps:
-            super()._broadcast(key, state)
-
-
 class AnswersNobody(CatchingUp):
     def _answer(self, host, after):
         pass
@@ -94,26 +79,21 @@ class HoldsOldTokens(Ring):
             self._begin_turn()
 
 
-class NeverRests(Ring):
-    def _begin_hold(self):
-        super()._begin_hold()
-        self.env.set_timer("hold", 0.01)
-
-
 class NeedsNoMajority(Reformation):
     def _form_if_ready(self):
         self._majority = 1
         super()._form_if_ready()
 
 
-def part(name, mistake, wrong, harmless=""):
-    return Mutant(with_part(Optimistic, name, mistake), wrong, harmless)
+SLOW = {"token_owner_ms": 100.0}
+"""For mutants that wait for ever, and let the token go round meanwhile."""
+
+
+def part(name, mistake, wrong, **more):
+    return Mutant(with_part(Optimistic, name, mistake), wrong, **more)
 
 
 MUTANTS = (
-    Mutant(
-        NeverRollsBack, "An owner that lacks a message or is asked for a rollback passes the token on as if nothing were missing."
-    ),
     Mutant(AcknowledgesWhatIsMissing, "An owner acknowledges all that the token names, whether it has it or not."),
     Mutant(InstallsNoViews, "The list is not the view of everybody's group."),
     part("_journal", DeliversInItsOwnOrder, "Every other host delivers what is in force in the reverse order."),
@@ -123,9 +103,7 @@ MUTANTS = (
     part("_journal", ForgetsItsTailAtRestart, "A host that restarts does not know what it has delivered and not committed."),
     part("_journal", ForgetsMessagesAtRestart, "A host that restarts forgets the messages that it has."),
     part("_journal", ForgetsWhatOthersLack, "A host forgets what is committed as soon as it knows that itself."),
-    part("_speaking", BroadcastsOnce, "Nothing is broadcast again after a rollback."),
-    part("_catching_up", AnswersNobody, "A host that is back gets nothing of what it missed."),
+    part("_catching_up", AnswersNobody, "A host that is back gets nothing of what it missed.", parameters=SLOW),
     part("_ring", HoldsOldTokens, "A host that gets a token again owns it again."),
-    part("_ring", NeverRests, "The token goes round as fast when there is nothing to do."),
     part("_ring.reformation", NeedsNoMajority, "A host forms a new list with whoever answers."),
 )

@@ -1,8 +1,9 @@
-"""A host that is in the list again gets the committed messages that it missed, from any member that has them.
+"""A host that is in the list again gets the committed messages that are still kept, from any member that has them.
 
 It asks for those after the last number that it has (`Ask`), and gets up to `WINDOW` of them, each with the number of the one before
 (`Supply`), so that it knows when one is lost on the way. What is committed has one order for all time, so it does not matter in which list
-the answer was given.
+the answer was given. It gets messages that are for others, too, and keeps them for those that are not in the list: so whatever a
+destination may lack is with every member.
 """
 
 from collections.abc import Callable
@@ -85,7 +86,7 @@ class CatchingUp(Part):
         up_to = min(self._latest().base, self._journal.top)
         if up_to <= after:
             return
-        due = self._journal.kept_for(self.env.hosts.index(host), after, up_to)
+        due = self._journal.kept(after, up_to)
         size = (len(self.env.hosts) + 7) // 8
         last = due[WINDOW][0] - 1 if len(due) > WINDOW else up_to
         if not due:
@@ -106,7 +107,6 @@ class CatchingUp(Part):
             key = self.env.hosts.index(supply.origin), supply.sequence
             journal.keep(key, int.from_bytes(supply.to), supply.payload)
             journal.place(supply.number, key)
-        # No message up to there is for this host.
         journal.skip_to(min(supply.up_to, self._latest().base))
         self._tries = 0
         if not self.is_due:

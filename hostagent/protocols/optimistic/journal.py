@@ -73,7 +73,7 @@ class Journal(Part):
             kept = max(self.ballot().keeps(state.parent, state.settled), self.done)
         taken = self.top - kept
         for number in range(self.top, kept, -1):
-            # Where a number is missing, its message is for others.
+            # Where a number is missing, all of its destinations had its message.
             if (key := self._order.pop(number, None)) is None:
                 continue
             self.env.store(f"number/{number}", None)
@@ -101,7 +101,7 @@ class Journal(Part):
             self.env.deliver(self.env.hosts[key[0]], key[1], self._messages[key][1])
 
     def skip_to(self, number: int) -> None:
-        """No message up to this number is for this host."""
+        """The messages up to this number that are not here are with all of their destinations."""
         self.top = max(self.top, number)
         self._store_state()
 
@@ -131,10 +131,10 @@ class Journal(Part):
             for key in [key for key in self._messages if key[1] <= state.lasts[key[0]] and key not in needed]:
                 self._drop(key)
 
-    def kept_for(self, place: int, after: int, up_to: int) -> list[tuple[int, Key, Kept]]:
-        """The messages for a host with numbers after one and up to another."""
-        due = ((number, key) for number, key in sorted(self._order.items()) if after < number <= up_to)
-        return [(number, key, self._messages[key]) for number, key in due if self._to(key) >> place & 1]
+    def kept(self, after: int, up_to: int) -> list[tuple[int, Key, Kept]]:
+        """The messages that are kept with numbers after one and up to another."""
+        found = ((number, key) for number, key in sorted(self._order.items()) if after < number <= up_to)
+        return [(number, key, self._messages[key]) for number, key in found if key in self._messages]
 
     def ballot(self) -> Ballot:
         """What this host has, for a new list."""
@@ -143,7 +143,7 @@ class Journal(Part):
             by_origin.setdefault(origin, []).append(sequence)
         has = tuple((origin, *span) for origin, numbers in by_origin.items() for span in ranges(numbers))
         tail = tuple(self._order[number] for number in range(self.done + 1, self.top + 1) if number in self._order)
-        # A host that is catching up was told only of what is for it: it does not know the order.
+        # A host that is catching up was not told of what all have: it does not know the order.
         whole = len(tail) == self.top - self.done
         return Ballot(self.stamp[0], self.top, self.done, tail if whole else (), has)
 

@@ -23,18 +23,18 @@ class RollBack(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """The sender is in the list again, and has what it needs of the committed messages up to a number."""
+    """The sender is in the list again, and has the committed messages up to a number."""
 
     number: Number
 
 
 class Supply(Message, frozen=True):
-    """A committed message for a host that asked; without a message (sequence 0) only how far there is none for it."""
+    """A committed message for a host that asked; without a message (sequence 0) only how far all others are where they belong."""
 
     before: Number
-    """No message for the receiver has a number between this one and `number`."""
+    """All messages between this number and `number` are with all of their destinations."""
     number: Number
     up_to: Number
-    """No message for the receiver has a number between `number` and this one."""
+    """So are those between `number` and this one."""
     to: HostSet
     payload: Payload
