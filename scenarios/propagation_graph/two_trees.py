@@ -1,10 +1,10 @@
 #!./castbed run
 """Two trees at once, for a bounded time: a majority breaks off, and the rest of the old tree goes on (third paper, Figure 7.5).
 
-The link between h1, h2 and the others fails in one direction first, and a second later in the other one. So h3, h4 and h5, a majority, give
-h1 and h2 up first, and form a graph without them. h1 and h2 go on in the old graph until they notice that they are in a minority. When the
-link is back they are told that they have failed: they start over, or take back what they delivered in the old graph and deliver it again
-in the order of the others.
+The link between h1, h2 and the others fails in one direction first, and a second later in the other one. So h3, h4 and the manager h5, a
+majority, give h1 and h2 up first, and form a graph without them. h1 and h2 go on in the old graph until they miss the manager, and then
+notice that they are in a minority. When the link is back they are told that they have failed: they start over, or take back what they
+delivered in the old graph and deliver it again in the order of the others.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,11 @@ from scenarios.faults import LinkChange
 from topologies import clusters
 
 OLD = ("h1", "h2")
-OUT_MS, IN_MS, BACK_MS = 3000.0, 4000.0, 12_000.0
-WATCH = {"period_ms": 500.0, "timeout_ms": 1500.0, "longest_timeout_ms": 4000.0}
-# A host that is silent is suspected within the longest time-out and two periods.
-BOUND_S = (WATCH["longest_timeout_ms"] + 2 * WATCH["period_ms"]) / 1000
+OUT_MS, IN_MS, BACK_MS = 3000.0, 4200.0, 13_000.0
+# Questions are frequent and the time-out is long, so that both sides notice at about the same time after their link has failed.
+WATCH = {"period_ms": 250.0, "timeout_ms": 2000.0, "longest_timeout_ms": 3000.0}
+# A host that is silent is suspected within the longest time-out and two periods: first the manager, then the others.
+BOUND_S = 2 * (WATCH["longest_timeout_ms"] + 2 * WATCH["period_ms"]) / 1000
 STRENGTHS = {"new-member": Strength.OPERATIONAL, "rollback": Strength.ROLLBACK}
 
 
@@ -30,9 +31,9 @@ def scenario() -> list[Variant]:
         LinkChange(at_ms=IN_MS, link="s2-s3", towards="s2", loss=1.0),
         LinkChange(at_ms=BACK_MS, link="s2-s3", loss=0.0),
     )
-    stream = Workload(messages=160, interval=100.0, settle=8000.0)
+    stream = Workload(messages=180, interval=100.0, settle=8000.0)
     divided = Scenario(network=clusters(5, 1, "line"), sources=("h1", "h5"), faults=faults, workload=stream)
-    settings = {"failures": "non-atomic", **WATCH}
+    settings = {"failures": "non-atomic", "manager": "h5", **WATCH}
     return [Variant(recover, divided, "propagation-graph", {**settings, "recover": recover}) for recover in STRENGTHS]
 
 

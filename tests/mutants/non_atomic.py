@@ -3,17 +3,17 @@
 
 import msgspec
 
-from hostagent.parts.detector import Detector
 from hostagent.protocols.propagation_graph.forming import Forming
 from hostagent.protocols.propagation_graph.journal import Journal, Settling
 from hostagent.protocols.propagation_graph.nonatomic import NonAtomic
 from hostagent.protocols.propagation_graph.protocol import PropagationGraph
+from hostagent.protocols.propagation_graph.watching import Watch
 from tests.mutants.mutant import Mutant
 
 
 def surviving(broken):
     """The protocol with a broken host, manager or detector."""
-    place = {Forming: "_forming", Detector: "_detector", Journal: "_journal", Settling: "_settling"}.get(broken.__mro__[1])
+    place = {Forming: "_forming", Watch: "_watch", Journal: "_journal", Settling: "_settling"}.get(broken.__mro__[1])
 
     class Broken(PropagationGraph):
         def __init__(self, env, parameters):
@@ -50,10 +50,9 @@ class AsksTheManagerOnly(Forming):
         super()._propose(attempt, late=late)
 
 
-class NeverSuspects(Detector):
-    def on_timer(self, name):
-        self._silent_periods = dict.fromkeys(self.env.peers, 0)
-        super().on_timer(name)
+class NeverSuspects(Watch):
+    def _is_lost(self, host):
+        return False
 
 
 class DeliversNothingThatIsMissing(Journal):
@@ -102,7 +101,7 @@ class ForgetsWhatOthersLack(Settling):
 class TellsOthersForEver(Settling):
     def _tell(self, flow):
         self._done.clear()
-        super()._tell(flow)
+        return super()._tell(flow)
 
 
 class TakesNothingBack(Journal):

@@ -133,6 +133,14 @@ class Forming(Part):
         return next(host for host in self._ranks if host in trusted)
 
     @property
+    def is_well(self) -> bool:
+        """Whether the manager is another host, which has the same graph open as this one, as its last sign of life says."""
+        site, sign = self._core, self._signs.get(self.manager)
+        if sign is None or not site.is_open or self.manager not in site.members:
+            return False
+        return sign.opened == sign.promised == site.opened and not sign.stopped
+
+    @property
     def has_majority(self) -> bool:
         """Whether this host can see a majority of all hosts."""
         return self._is_majority(self._core.trusted())

@@ -15,7 +15,6 @@ from hostagent.contract.messages import (
     Purpose,
     SequenceNumber,
 )
-from hostagent.parts.detector import Heartbeat
 from hostagent.parts.streams import BYTES_PER_NUMBER, Item, Streams
 
 Passed = tuple[SequenceNumber, SequenceNumber, SequenceNumber]
@@ -134,16 +133,18 @@ class Begin(Item, frozen=True):
     graph: SequenceNumber
 
 
-class Alive(Heartbeat, frozen=True):
+class Alive(Message, frozen=True):
     """A sign of life: the graph that is open at the sender, and the highest one that it has promised to take part in.
 
-    If both are the same, the graph is open there, unless the sender has `stopped`. It `asks` if it waits for a new graph.
+    If both are the same, the graph is open there, unless the sender has `stopped`. It `asks` if it waits for a new graph. A `question` is
+    answered with a sign of life of the receiver.
     """
 
     opened: SequenceNumber
     promised: SequenceNumber
     stopped: bool
     asks: bool
+    question: bool
 
 
 class Stop(Message, frozen=True):

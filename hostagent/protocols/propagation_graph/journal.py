@@ -177,22 +177,31 @@ class Settling(Part):
         self._done: dict[Flow, dict[str, int]] = {}
         """For each flow and host, the last message that the host knows to be settled."""
         self._turn = 0
+        self._is_awake = False
 
     def begin(self) -> None:
         """A graph was opened here, or this host has started: nothing is known about others."""
         for known in (self._settled, self._has, self._done):
             known.clear()
-        self.env.set_timer("tell", self._period_s)
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be something to tell."""
+        if not self._is_awake:
+            self._is_awake = True
+            self.env.set_timer("tell", self._period_s)
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
-        """Tell the others how far each flow is."""
+        """Tell the others how far each flow is. If nobody need be told, nothing changes before a new message or a new graph."""
         self._turn += 1
-        if self._core.is_open:
-            for flow in dict.fromkeys([*(entry.flow for entry in self._journal.own.values()), *self._settled]):
-                self._tell(flow)
-        self.env.set_timer("tell", self._period_s)
+        flows = dict.fromkeys([*(entry.flow for entry in self._journal.own.values()), *self._settled])
+        told = [self._tell(flow) for flow in flows] if self._core.is_open else []
+        self._is_awake = False
+        if any(told):
+            self.wake()
 
-    def _tell(self, flow: Flow) -> None:
+    def _tell(self, flow: Flow) -> bool:
+        """Tell those others how far a flow is that do not know it yet. Returns whether there are any."""
         complete, is_stuck = self._complete(flow)
         settled = self._settled[flow] = max(self._known(flow, complete), self._settled.get(flow, 0))
         self._journal.note(flow, complete, settled)
@@ -200,9 +209,12 @@ class Settling(Part):
         waits = not is_stuck and any(entry.flow == flow for entry in self._journal.own.values())
         # Of a burst that is longer than a queue always the same places are dropped, so each burst begins with another host.
         start = self._turn % len(self._core.members)
-        for host in self._core.members[start:] + self._core.members[:start]:
-            if host != self.env.host and (waits or self._done.get(flow, {}).get(host, 0) < settled):
-                self.env.send(host, Mark(group, origin, complete, self._core.opened, settled, listed), Purpose.CONTROL)
+        members = self._core.members[start:] + self._core.members[:start]
+        done = self._done.get(flow, {})
+        told = [host for host in members if host != self.env.host and (waits or done.get(host, 0) < settled)]
+        for host in told:
+            self.env.send(host, Mark(group, origin, complete, self._core.opened, settled, listed), Purpose.CONTROL)
+        return bool(told)
 
     def _complete(self, flow: Flow) -> tuple[int, bool]:
         """Up to which message all hosts that a flow is for have everything; and whether the next one waits for a host that is out."""

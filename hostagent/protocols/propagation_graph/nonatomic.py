@@ -12,7 +12,8 @@ it starts over at the current message, and what it missed is lost to it. With `r
 order and its own deliveries parted, and delivers again in the right order, with all that it missed.
 
 A host that sees less than a majority of all hosts stops (the periodic check of section 7.3). Until then an old graph may go on beside a new
-one (Figure 7.5): at most for the time in which its hosts suspect the others (`detection_ms`).
+one (Figure 7.5): for the time in which the manager suspects the others (`detection_ms`), or, where the manager is on the other side, in
+which a host suspects the manager and then the others, which it watches from then on (`watching`).
 
 Model. Datagrams are lost, duplicated and reordered; hosts crash, are paused, restart with their storage or never, and networks divide. The
 failure detector errs. A majority of all hosts is needed for any graph; without one, all wait.
@@ -21,22 +22,23 @@ Guarantees. No creation, no duplication. Single-source and multiple-group order,
 delivered before it failed. With rollback also at hosts that have recovered. When faults have ended, all hosts that are connected with a
 majority have all messages for them (convergence, progress), but those of before to a host that started over.
 
-Not promised: one global order and no gaps, which bind hosts that died too. Nor are P2, P4, Q1 and Q3: the paper proves them where only the
-root fails, no datagram is lost and failures are far apart ([A2], [A6], [A8]). Here, two hosts that are up and reach each other all the time
-may wait for the failures of any other hosts, one after the other, and for a majority. `site_fails_non_atomic` measures P2 and Q1 for one
-failure.
+Not promised: one global order and no gaps, which bind hosts that died too. Nor are P2, P4, Q1 and Q3. Their conditions are about two hosts,
+and the paper proves them where only the root fails, no datagram is lost and failures are far apart ([A2], [A6], [A8]); here two hosts that
+are up and reach each other wait for ever if so many others die that there is no majority. For one failure a message takes
+`timeout_ms` + 2 `period_ms` until the failure is noticed, five messages in a row for a graph, and then the way down: at most
+(5 + n)(phi_P + phi_N) + phi_P more for n hosts. `site_fails_non_atomic` holds P2 and Q1 to that.
 
 Messages. n + e packets (data) for a message to n hosts, as with atomic delivery; 5(n - 1) packets (control) for a graph if reports and
-plans are short; n - 1 heartbeats from each host in a period.
+plans are short; at most 2(n - 1) signs of life in a period, while all is well.
 
-Decisions. The paper's hosts watch their parents only, and tell the manager; here all watch all, as whoever takes over from a manager must
-know who is alive. In Protocol 5 the new root asks for what it lacks, which works for one group; with several groups the manager collects
-the histories whole, as sections 7.1.1 and 7.3 say, and sends each host what it lacks: directly, as in 7.3, and not down the new tree, as in
-7.1.1. Group sequence numbers are not needed: a host reports messages by name, and what a host has passed on comes before what it lacks.
-Source sequence numbers are those of the application, by *flow*: the messages of a source to one group, or to the same listed
-hosts, enter at one host of a graph, in order. A group keeps its members when they fail. A message to a group whose members have all failed
-waits at its source, or with rollback has its place in the order and is kept for them. Changes of groups are plans like others, so the Close
-and Open of chapter 5 are not used. The slips of Protocol 5 ((C) forgets to count L_D, (D) has an undefined y) do not arise.
+Decisions. The paper's hosts watch their parents, and tell the manager; here the manager watches all, and all watch the manager. In Protocol
+5 the new root asks for what it lacks, which works for one group; with several groups the manager collects the histories whole, as sections
+7.1.1 and 7.3 say, and sends each host what it lacks: directly, as in 7.3, and not down the new tree, as in 7.1.1. Group sequence numbers
+are not needed: a host reports messages by name, and what a host has passed on comes before what it lacks. Source sequence numbers are those
+of the application, by *flow*: the messages of a source to one group, or to the same listed hosts, enter at one host of a graph, in order. A
+group keeps its members when they fail. A message to a group whose members have all failed waits at its source, or with rollback has its
+place in the order and is kept for them. Changes of groups are plans like others, so the Close and Open of chapter 5 are not used. The slips
+of Protocol 5 ((C) forgets to count L_D, (D) has an undefined y) do not arise.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +51,6 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Destination, Message, Purpose, host_set, hosts_in
 from hostagent.contract.promises import Guarantee, Order, Promise, Scope, Strength
-from hostagent.parts.detector import Detector
 from hostagent.parts.streams import Item
 from hostagent.protocols.propagation_graph.forming import Forming, Pieces, pieces
 from hostagent.protocols.propagation_graph.graph import NOBODY
@@ -72,6 +73,7 @@ from hostagent.protocols.propagation_graph.items import (
 from hostagent.protocols.propagation_graph.journal import Journal, Settling, numbered
 from hostagent.protocols.propagation_graph.parameters import FailureParameters
 from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Groups, Plan, Report, first_plan
+from hostagent.protocols.propagation_graph.watching import Watch
 
 # Null message, request and answer fail this often in a row once in a million cases where half of the datagrams are lost.
 REPETITIONS: Final = 20
@@ -84,7 +86,7 @@ class NonAtomic(Part):
         super().__init__(env)
         self._edges, self._make_tree = edges, tree
         self._rolls_back = parameters.rolls_back
-        self._detector = self.add("detector", lambda own: Detector(own, parameters.watch, self._sign, self._on_suspect))
+        self._watch = self.add("watch", lambda own: Watch(own, parameters, self._sign, self._watched, self._on_suspect))
         self._forming = self.add("forming", lambda own: Forming(own, self, parameters))
         self._journal = self.add("journal", lambda own: Journal(own, rolls_back=parameters.rolls_back))
         period_s, keeps_for_all = parameters.period_ms / 1000, parameters.rolls_back
@@ -133,6 +135,7 @@ class NonAtomic(Part):
         """Keep a message until it is part of the order, and let it enter the graph."""
         entry = Entry(to.group, self.env.host, sequence, host_set(to.hosts, self.env.hosts), payload)
         self._journal.keep_own(entry)
+        self._settling.wake()
         if self.is_open:
             self._submit(entry)
 
@@ -156,17 +159,22 @@ class NonAtomic(Part):
 
     def trusted(self) -> list[str]:
         """The hosts that are not suspected, this one included."""
-        return [host for host in self.env.hosts if host not in self._detector.suspected]
+        return [host for host in self.env.hosts if host not in self._watch.suspected]
 
-    def _sign(self) -> Alive:
-        return Alive(EVERYBODY, self.env.host, 0, 0, self.opened, self.promised, self._stopped, self.asks)
+    def _watched(self) -> tuple[str, ...]:
+        """The hosts to watch: the manager while all is well, else all others."""
+        is_well = self._forming.is_well and self._watch.suspected.keys().isdisjoint(self.members)
+        return (self._forming.manager,) if is_well else self.env.peers
+
+    def _sign(self, question: bool) -> Alive:
+        return Alive(EVERYBODY, self.env.host, 0, self.opened, self.promised, self._stopped, self.asks, question)
 
     def _call_manager(self) -> None:
-        """Tell the manager at once what it would learn from the next heartbeat."""
+        """Tell the manager at once what it would learn from the next sign of life."""
         if self._forming.manager == self.env.host:
             self._forming.look()
         else:
-            self.env.send(self._forming.manager, self._sign(), Purpose.CONTROL)
+            self.env.send(self._forming.manager, self._sign(question=True), Purpose.CONTROL)
 
     def _on_suspect(self, _host: str) -> None:
         if not self._forming.has_majority:
@@ -183,7 +191,7 @@ class NonAtomic(Part):
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """A sign of life, a call of a manager or an item; each is a sign of life."""
-        self._detector.heard(sender)
+        self._watch.heard(sender, message if isinstance(message, Alive) else None)
         match message:
             case Alive(opened=graph):
                 if graph > self.promised:
@@ -380,15 +388,17 @@ class NonAtomic(Part):
 def promise(parameters: FailureParameters, hosts: int) -> Promise:
     """One order for all groups at the hosts of a majority that stay in the graph, and at those that recover.
 
-    Nothing is due before all have settled after the last fault: a wrong suspicion ends and new ones are certain, a graph is formed a few
-    times over, and what was lost is repeated. Then the last message passes the longest path.
+    Nothing is due before all have settled after the last fault: wrong suspicions end, it is certain that the manager is gone and then who
+    else is, a graph is formed a few times over, and what was lost is repeated. Then the last message passes the longest path.
     """
     strength = Strength.ROLLBACK if parameters.rolls_back else Strength.OPERATIONAL
     guarantees = (
         *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.CONVERGENCE, Guarantee.PROGRESS, Guarantee.QUIESCENCE),
         *((Guarantee.ROLLBACK_DISCIPLINE,) if parameters.rolls_back else ()),
     )
-    settled_ms = 3 * (parameters.watch.detection_ms + parameters.longest_timeout_ms)
+    settled_ms = 4 * (parameters.detection_ms + parameters.longest_timeout_ms)
+    # Where there is no graph, each host asks or answers every other one once in a period.
+    signs_per_second = (hosts - 1) * 1000 / parameters.period_ms
     null_messages_per_second = (hosts - 1) * 1000 / parameters.silence_ms
     return Promise(
         guarantees=guarantees,
@@ -396,6 +406,6 @@ def promise(parameters: FailureParameters, hosts: int) -> Promise:
         patience_ms=settled_ms + (REPETITIONS + hosts) * parameters.bound_ms,
         quorum=hosts // 2 + 1,
         starts_over=not parameters.rolls_back,
-        background_per_second=parameters.watch.heartbeats_per_second(hosts) + null_messages_per_second,
+        background_per_second=signs_per_second + null_messages_per_second,
         retained=20 * hosts + 100,
     )

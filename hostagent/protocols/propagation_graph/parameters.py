@@ -6,7 +6,6 @@ import msgspec
 
 from hostagent.contract.core import Milliseconds
 from hostagent.contract.promises import TimeBound, Timing
-from hostagent.parts.detector import DetectorParameters
 from hostagent.parts.streams import StreamParameters
 from hostagent.protocols.propagation_graph.generator import Method
 
@@ -21,18 +20,16 @@ class FailureParameters(StreamParameters, frozen=True, kw_only=True):
     recover: Literal["new-member", "rollback"] = "new-member"
     """With non-atomic failures: a host that was left out starts over, or takes back what it delivered in the wrong place."""
     period_ms: Milliseconds = 500.0
-    """With non-atomic failures: the time between two heartbeats to a host, and between two looks of the manager."""
-    timeout_ms: Milliseconds = 1500.0
-    """Silence after which a host is suspected, two heartbeats may be lost in a row."""
-    longest_timeout_ms: Milliseconds = 4000.0
-    """The time-out of a host grows by a period with each suspicion that proves wrong, up to this."""
+    """With non-atomic failures: the time between two questions to a host that is watched, and between two looks of the manager."""
+    timeout_ms: Milliseconds = 1000.0
+    """No host is suspected before it was silent for so long; how long an answer may take follows the round trips that were seen."""
+    longest_timeout_ms: Milliseconds = 3000.0
+    """A host that was silent for so long is suspected, however slow its answers were before."""
 
     @property
-    def watch(self) -> DetectorParameters:
-        """The parameters of the failure detector."""
-        return DetectorParameters(
-            period_ms=self.period_ms, timeout_ms=self.timeout_ms, longest_timeout_ms=self.longest_timeout_ms
-        )
+    def detection_ms(self) -> float:
+        """The longest time until a silent host is suspected by a host that watches it."""
+        return self.longest_timeout_ms + 2 * self.period_ms
 
     @property
     def rolls_back(self) -> bool:
@@ -64,7 +61,11 @@ class PropagationGraphParameters(FailureParameters, frozen=True, kw_only=True):
                     "recover=rollback needs failures=non-atomic: with atomic failures no host delivers anything in the wrong place"
                 )
             return
-        self.watch.check_detector()
+        if not self.period_ms <= self.timeout_ms <= self.longest_timeout_ms:
+            raise ValueError(
+                f"timeout_ms={self.timeout_ms:g} must be between period_ms={self.period_ms:g}, as a host is asked once in a period, "
+                f"and longest_timeout_ms={self.longest_timeout_ms:g}"
+            )
         if self.independent:
             raise ValueError(
                 "independent=true needs failures=atomic: in a graph that is formed after a failure, messages to former members are under "
