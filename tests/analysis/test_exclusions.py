@@ -102,3 +102,10 @@ def test_what_was_taken_back_for_good_need_not_be_delivered_elsewhere():
     only = [(3, "h3", "broadcast", ("h3", 1), {}), (4, "h3", "deliver", ("h3", 1), {})]
     assert verdict(Guarantee.CONVERGENCE, history(*only)) is Verdict.VIOLATED
     assert verdict(Guarantee.CONVERGENCE, history(*only, (9, "h3", "take-back", ("h3", 1), {}))) is Verdict.HOLDS
+
+
+def test_a_host_that_starts_over_is_a_new_site_whose_order_begins_there():
+    told = history(*excluded(1.2), failed(1.5), (1.5, "h1", "recovered", ("", 0), {}))
+    assert verdict(OPERATIONAL, told) is Verdict.VIOLATED
+    assert verdict(OPERATIONAL, told, starts_over=True) is not Verdict.VIOLATED
+    assert verdict(ROLLBACK, told, starts_over=True) is Verdict.VIOLATED

@@ -33,7 +33,7 @@ def check(order: Order, history: History, promise: Promise, connectivity: Connec
     """
     column = {origin: number for number, origin in enumerate(dict.fromkeys(b.origin for b in history.broadcasts))}
     past = _pasts(history, connectivity, column)
-    all_logs = [[one for one in log if one.message in past] for log in logs(order, history, connectivity)]
+    all_logs = [[one for one in log if one.message in past] for log in logs(order, history, promise, connectivity)]
 
     def look(failures: Failures) -> tuple[int, Counterexample | None]:
         cases = sum(_effects(log, past, column, failures) for log in all_logs)

@@ -14,7 +14,7 @@ from hostagent.contract.promises import Order, Promise
 
 def check(order: Order, history: History, promise: Promise, connectivity: Connectivity) -> Finding:
     """Compare the logs of all hosts. A case is two hosts that delivered the same two messages."""
-    all_logs = logs(order, history, connectivity)
+    all_logs = logs(order, history, promise, connectivity)
 
     def look(failures: Failures) -> tuple[int, Counterexample | None]:
         found = contradiction(all_logs, failures)

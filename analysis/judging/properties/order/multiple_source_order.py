@@ -14,7 +14,7 @@ from hostagent.contract.promises import Order, Promise
 
 def check(order: Order, history: History, promise: Promise, connectivity: Connectivity) -> Finding:
     """Compare the logs of all hosts, one group at a time. A case is two hosts that delivered the same two messages of a group."""
-    parts = by_group(logs(order, history, connectivity), groups(history)).values()
+    parts = by_group(logs(order, history, promise, connectivity), groups(history)).values()
 
     def look(failures: Failures) -> tuple[int, Counterexample | None]:
         cases = sum(comparable(of_group, failures) for of_group in parts)

@@ -19,7 +19,7 @@ def check(order: Order, history: History, promise: Promise, connectivity: Connec
 
     A case is a delivery at a host that has delivered another message of the same origin to the same group before.
     """
-    group_of, all_logs = groups(history), logs(order, history, connectivity)
+    group_of, all_logs = groups(history), logs(order, history, promise, connectivity)
 
     def look(failures: Failures) -> tuple[int, Counterexample | None]:
         looked = [_in_log(log, group_of, failures) for log in all_logs]
