@@ -19,8 +19,9 @@ Model. Datagrams are lost, duplicated and reordered; hosts crash, are paused, re
 failure detector errs. A majority of all hosts is needed for any graph; without one, all wait.
 
 Guarantees. No creation, no duplication. Single-source and multiple-group order, operational: hosts disagree only about what one of them
-delivered before it failed; a host that starts over counts as a new one. With rollback also at hosts that have recovered. When faults have ended, all hosts that are connected with a
-majority have all messages for them (convergence, progress), but those of before to a host that started over.
+delivered before it failed; a host that starts over counts as a new one. With rollback also at hosts that have recovered. When faults have
+ended, all hosts that are connected with a majority have all messages for them (convergence, progress), but those of before to a host that
+started over.
 
 Not promised: one global order and no gaps, which bind hosts that died too. Nor are P2, P4, Q1 and Q3. Their conditions are about two hosts,
 and the paper proves them where only the root fails, no datagram is lost and failures are far apart ([A2], [A6], [A8]); here two hosts that
