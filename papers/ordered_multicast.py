@@ -248,6 +248,7 @@ PAPER: Final = Paper(
         ),
         Slip("chapter 6", "Eight kinds of events are announced, and seven described.", "There are seven."),
         Slip("Q2", "`=` stands for a bound.", "Read as at most."),
+        Slip("7.2.1", "The proof of P4 has four steps of phi_P, and Delta three.", "Delta and rho are judged with four."),
         Slip(
             "4.2",
             "d + 1 packets count one packet for each level.",
