@@ -34,7 +34,10 @@ def scenario(delay_ms: float = 5.0) -> list[Variant]:
     network = clusters(3, 2, "ring", delay_ms=delay_ms)
     dies = Crash(host=DEAD, when=Trigger("deliver", host=DEAD, nth=DIES_AT))
     back = Restart(host=DEAD, when=Trigger("deliver", host=DEAD, nth=DIES_AT, after_ms=DOWN_MS))
-    kinds: dict[str, tuple[tuple[AnyFault, ...], dict[str, object]]] = {"none": ((dies, back), {}), "suspect": ((dies,), DETECTOR)}
+    kinds: dict[str, tuple[tuple[AnyFault, ...], dict[str, object]]] = {
+        "none": ((dies, back), {}),
+        "suspect": ((dies,), DETECTOR),
+    }
     stream = Workload(messages=200, interval=25.0, settle=5000.0)
     sources = tuple(host for host in network.hosts if host != DEAD)
     return [

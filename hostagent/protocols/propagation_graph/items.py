@@ -1,4 +1,4 @@
-"""What hosts say to each other in the propagation graph. All of it travels on streams that keep their order.
+"""What hosts say to each other in the propagation graph. Items travel on streams that keep their order, other messages by themselves.
 
 `group`, `origin` and `sequence` of the header name the message of the application, or what a change of groups is about.
 """

@@ -6,7 +6,7 @@ and sees a majority. A host that misses the manager, or that has left its graph,
 Once in a period a host asks each host that it watches, unless that one has spoken since the last time. A question that is not answered in
 time is repeated, and each repetition waits twice as long (`hostagent.parts.round_trips`). A host is suspected when it was silent for
 `timeout_ms` and has not answered `TRIES` questions in a row, at the latest after `longest_timeout_ms` and two periods. Any message is a
-sign of life, and ends a suspicion; who was suspected wrongly is asked twice more often from then on.
+sign of life, and ends a suspicion; who was suspected wrongly may leave two more questions unanswered from then on.
 
 Like `hostagent.parts.detector`, this errs where hosts are slow or messages are lost, counts silence in periods of its own timer, so that a
 jump of the clock causes no suspicion, and stores nothing. That part sends heartbeats from all to all, n(n - 1) datagrams in a period; here
@@ -100,8 +100,12 @@ class Watch(Part):
 
     def _not_answered(self, host: str) -> None:
         del self._asked[host]
-        self._unanswered[host] += 1
         self._trips.forget(host)
+        if host not in self._watched():
+            # All is well again, and silence is not counted any more.
+            self._silent_periods[host] = self._unanswered[host] = 0
+            return
+        self._unanswered[host] += 1
         if self._is_lost(host):
             self._suspect(host)
         else:
