@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from hostagent.protocols.propagation_graph.changes import improved
-from hostagent.protocols.propagation_graph.generator import BLIND, alike, generate
+from hostagent.protocols.propagation_graph.generator import BLIND, alike, generate, improved
 from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
 from scenarios import Group, catalogue
 from scenarios.groups import GroupError, check_groups, random_groups, read_groups

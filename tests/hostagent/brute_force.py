@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from benchmarks.appendix import forest
-from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
-from hostagent.protocols.propagation_graph.generator import METHODS, generate
+from hostagent.protocols.propagation_graph.generator import METHODS, generate, make_independent, spread_load
 from hostagent.protocols.propagation_graph.graph import PropagationGraph
 
 Edges = Mapping[str, Sequence[str]]

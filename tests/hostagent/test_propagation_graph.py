@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.protocols.propagation_graph.changes import make_independent, spread_load
-from hostagent.protocols.propagation_graph.generator import METHODS, generate
+from hostagent.protocols.propagation_graph.generator import METHODS, generate, make_independent, spread_load
 from hostagent.protocols.propagation_graph.graph import PropagationGraph, check
 from scenarios.groups import random_groups
 from tests.hostagent import brute_force

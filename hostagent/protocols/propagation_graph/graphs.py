@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from hostagent.contract.environment import Environment
-from hostagent.protocols.propagation_graph.changes import improved
-from hostagent.protocols.propagation_graph.generator import Distance, Method, alike, generate, joined
+from hostagent.protocols.propagation_graph.generator import Distance, Method, alike, generate, improved, joined
 from hostagent.protocols.propagation_graph.graph import NOBODY
 from hostagent.protocols.propagation_graph.graph import PropagationGraph as Graph
 
