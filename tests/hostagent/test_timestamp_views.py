@@ -10,10 +10,13 @@ import pytest
 
 from hostagent.protocols.timestamp.protocol import Timestamp
 from tests.hostagent.world import World
+from tests.mutants.timestamp import DOUBTED
 
 MESSAGES = 8
 STEPS = 600
 STEPS_OF_A_CUT = 60
+CAUGHT_BY = (11, 533, 16, 52, 35, 16, 11, 11)
+"""For each of DOUBTED the first seed with which hosts disagree."""
 
 
 def fire_one(host, random):
@@ -70,3 +73,9 @@ def test_whatever_the_detectors_say_all_hosts_deliver_in_one_order(size, seeds):
     assert [seed for seed, (logs, _) in enumerate(runs) if not agree(logs)] == []
     assert sum(max(views) for _, views in runs) > seeds
     assert sum(len(log) for logs, _ in runs for log in logs) > 2 * size * seeds
+
+
+@pytest.mark.parametrize(("core", "seed"), tuple(zip(DOUBTED, CAUGHT_BY, strict=True)))
+def test_hosts_with_one_thing_broken_would_disagree(core, seed):
+    assert not agree(doubt(core, seed)[0])
+    assert agree(doubt(Timestamp, seed)[0])

@@ -130,6 +130,63 @@ class NeverChangesTheView(Views):
         self.env.set_timer("review", self._period_s)
 
 
+class MakesAViewOfAnyVoters(Views):
+    """Whoever would like another view makes it, without an election."""
+
+    def on_timer(self, name):
+        wanted = self._wanted()
+        if wanted != self._core.members and 2 * len(wanted) <= len(self.env.hosts) and wanted[0] == self.env.host:
+            self._make(self.election.role, self._core.view + 1, {self.env.host: self._state(self.election.role)})
+        super().on_timer(name)
+
+
+class SaysItsClockAfterItHasVoted(Views):
+    @property
+    def is_frozen(self):
+        return False
+
+
+class ForgetsTheViewAtRestart(Views):
+    def on_start(self, stored):
+        super().on_start({})
+
+
+class CutsByItsOwnMessages(Timestamp):
+    """Whoever makes a view does not look at what its voters have."""
+
+    def __init__(self, env, parameters):
+        super().__init__(env, parameters)
+        self.views.election._on_elected = self._make
+
+    def _make(self, subject, epoch, states):
+        told = {host: msgspec.msgpack.decode(state) for host, state in states.items()}
+        view, _, have = told[self.env.host]
+        clock = max(clock for _, clock, _ in told.values())
+        self.views._make(subject, epoch, dict.fromkeys(states, msgspec.msgpack.encode((view, clock, have))))
+
+
+class KeepsVoidMessages(Timestamp):
+    def enter(self, view):
+        super().enter(msgspec.structs.replace(view, cut=tuple(map(max, view.cut, self.all_here()))))
+
+
+class KeepsItsClockInANewView(Timestamp):
+    def enter(self, view):
+        super().enter(msgspec.structs.replace(view, clock=0))
+
+
+class DeliversBeforeTheCutIsHere(Timestamp):
+    def _deliver(self):
+        cut, self.cut = self.cut, {}
+        super()._deliver()
+        self.cut = cut
+
+
+class DeliversWhatMembersLack(Timestamp):
+    def waits_for(self, host, stamp, number):
+        return not self._is_beyond(self._clock_of(host), host, stamp)
+
+
 SUSPECT = {"detector": "suspect"}
 MUTANTS = (
     Mutant(DeliversWithoutWaiting, "A message is delivered as soon as it arrives."),
@@ -150,3 +207,14 @@ MUTANTS = (
     Mutant(DeliversToEverybody, "A message to a group is delivered by everybody."),
     Mutant(with_part(Timestamp, "views", NeverChangesTheView), "Hosts that seem dead are waited for.", parameters=SUSPECT),
 )
+DOUBTED = {
+    with_part(Timestamp, "views", MakesAViewOfAnyVoters): "A minority makes a view of its own.",
+    with_part(Timestamp, "views", SaysItsClockAfterItHasVoted): "A host that has voted for another view goes on in the old one.",
+    with_part(Timestamp, "views", ForgetsTheViewAtRestart): "A host that restarts forgets the view.",
+    CutsByItsOwnMessages: "Whoever makes a view counts the messages that it has itself, and none that only voters have.",
+    KeepsVoidMessages: "A host keeps and delivers messages that are void.",
+    KeepsItsClockInANewView: "The clock of a host that is taken in again is not set beyond those of the others.",
+    DeliversBeforeTheCutIsHere: "Messages are delivered in a new view before those of the old ones are here.",
+    DeliversWhatMembersLack: "A message is delivered that some member of the view does not have.",
+}
+"""What campaigns hardly ever catch, as their detectors seldom err: `tests/hostagent/test_timestamp_views.py` does."""

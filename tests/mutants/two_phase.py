@@ -140,6 +140,41 @@ class DecidesByOneVote(Rounds):
         super().begin(held, ballot, purpose)
 
 
+class DecidesBeforeAMajorityHasStoredIt(Rounds):
+    def _go_on(self, held, round_):
+        if round_.chosen:
+            round_.accepted |= dict.fromkeys(self.env.hosts, self._core.all_seen())
+        super()._go_on(held, round_)
+
+
+class CountsDestinationsOnly(Rounds):
+    """Of two messages to groups that do not overlap in a host, no host has voted on both."""
+
+    def _go_on(self, held, round_):
+        to = held.vote.destination(self.env.groups, self.env.hosts).hosts
+        self.majority = len(to) // 2 + 1
+        super()._go_on(held, round_)
+
+
+class IgnoresWhatWasAccepted(Electing):
+    def accept(self, held, ballot, counter):
+        super().accept(held, ballot, counter)
+        held.accepted = None
+
+
+class AcceptsInAnyBallot(Electing):
+    def _take_accept(self, sender, message):
+        held = self.held.get((message.origin, message.sequence))
+        if held is not None and not held.decided:
+            held.promised = 0
+        super()._take_accept(sender, message)
+
+
+class ForgetsItsVotesAtRestart(Electing):
+    def on_start(self, stored):
+        super().on_start({key: value for key, value in stored.items() if not key.startswith("vote/")})
+
+
 class DeliversWithoutLookingAtWhatWasSeen(Places):
     def pop(self):
         if self._ready:
@@ -187,10 +222,12 @@ class ForgetsItsCounterWhenElecting(Electing):
 
 
 ELECT = {"failover": "elect"}
+# Hosts take over what their source is still about to finish, so that messages have several ballots.
+HASTY = {**ELECT, "takeover_ms": 250.0}
 
 
-def _elects(broken, part, wrong, harmless=""):
-    return Mutant(with_agreement(broken, part), wrong, harmless, ELECT)
+def _elects(broken, part, wrong, harmless="", parameters=ELECT):
+    return Mutant(with_agreement(broken, part), wrong, harmless, parameters)
 
 
 MUTANTS = (
@@ -215,4 +252,14 @@ MUTANTS = (
     _elects(PassesNoDecisionOn, "", "Nobody passes on messages of others that are decided."),
     _elects(TakesOneForEverybody, "rounds", "When one host has the decision, all are taken to have it."),
     _elects(NeverSaysDone, "", "What everybody has is kept."),
+    _elects(
+        DecidesBeforeAMajorityHasStoredIt, "rounds", "A counter is taken for decided as soon as it is chosen.", parameters=HASTY
+    ),
 )
+CONTESTED = {
+    with_agreement(CountsDestinationsOnly, "rounds"): "A majority of the destinations is enough.",
+    with_agreement(IgnoresWhatWasAccepted): "Whoever takes over chooses a counter anew.",
+    with_agreement(AcceptsInAnyBallot): "A host that has voted in a ballot accepts in lower ones.",
+    with_agreement(ForgetsItsVotesAtRestart): "A host that restarts forgets what it has promised and accepted.",
+}
+"""What campaigns hardly ever catch, as few messages have several ballots: `tests/hostagent/test_two_phase_ballots.py` does."""
