@@ -142,6 +142,19 @@ def test_with_election_others_finish_what_a_source_began_and_it_agrees_when_it_i
     assert {packet.message.counter for packet in sent(world, Decided)} == {sent(world, Accept)[0].message.counter}
 
 
+def test_with_election_a_source_that_lost_its_storage_is_told_of_its_messages_and_does_not_use_their_numbers_again():
+    world = World(TwoPhase, 3, failover="elect")
+    world.broadcast("h1", b"first")
+    hand_over(world, Vote)
+    world.lose()
+    world["h1"].storage.clear()
+    world.restart("h1")
+    expire_until(world, lambda: ("h1", 1) in world["h1"].core.agreement.held)
+    world.broadcast("h1", b"another")
+    expire_until(world, lambda: all(map(world.delivered, world.hosts)))
+    assert {payload for host in world.hosts for _, _, payload in world[host].delivered} == {b"first"}
+
+
 def settle_without(world, host):
     """Hand over everything, but nothing to or from a host that is down."""
     while world.in_flight:

@@ -155,6 +155,9 @@ class Electing(Part):
         while self.waiting and self.undecided < self.parameters.window:
             vote = self.waiting.pop(next(iter(self.waiting)))
             self.env.store(f"waiting/{vote.sequence}", None)
+            if vote.sequence <= self.seen[self.env.host]:
+                # This host has lost its storage, and others have told it of a message with this number.
+                continue
             held = self._hold(vote)
             self.undecided += 1
             self.rounds.begin(held, ballot=0, purpose=Purpose.DATA)
