@@ -22,7 +22,8 @@ class TwoPhaseParameters(Parameters, frozen=True, kw_only=True):
     window: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
     """Messages of one source that are under way at a time; later ones wait at the source, so queues stay bounded."""
     takeover_ms: Milliseconds = 1000.0
-    """With `elect`: how long a host waits before it finishes a message of another host, where it does not know how long messages take."""
+    """With `elect`: how long a host waits before it finishes a message of another host, where it does not know how long messages take. It
+    waits for six times as long at most: where the four packets of a ballot take longer, hosts may go on taking over from each other."""
 
     @property
     def longest_takeover_ms(self) -> float:
