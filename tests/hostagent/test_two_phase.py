@@ -149,9 +149,10 @@ def test_with_election_a_source_that_lost_its_storage_is_told_of_its_messages_an
     world.lose()
     world["h1"].storage.clear()
     world.restart("h1")
-    expire_until(world, lambda: ("h1", 1) in world["h1"].core.agreement.held)
-    world.broadcast("h1", b"another")
     expire_until(world, lambda: all(map(world.delivered, world.hosts)))
+    world.broadcast("h1", b"another")
+    assert not world.in_flight
+    assert not world["h1"].core.agreement.held
     assert {payload for host in world.hosts for _, _, payload in world[host].delivered} == {b"first"}
 
 
