@@ -64,8 +64,7 @@ PAPER: Final = Paper(
         ),
         Statement(
             "growth",
-            "The control packets of literal grow with the square of the hosts, those of frugal with the clusters. (Not a claim of "
-            "the paper.)",
+            "The control packets of literal grow with the square of the hosts, those of frugal do not. (Not a claim of the paper.)",
             (By("control_cost", "+"),),
         ),
     ),
