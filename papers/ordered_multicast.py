@@ -112,6 +112,12 @@ PAPER: Final = Paper(
             "2.2",
         ),
         Statement(
+            "dead host",
+            "With time stamps a dead host stops everybody, unless a failure detector takes it out.",
+            (By("stamps_wait"),),
+            "2.2",
+        ),
+        Statement(
             "packets of all",
             "Each algorithm takes the packets, expensive packets and delays that theory says.",
             (
