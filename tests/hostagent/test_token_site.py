@@ -321,6 +321,20 @@ def test_versions_are_unique_and_a_site_joins_no_list_older_than_one_that_it_joi
     assert world["h1"].core._lists.promised == max(versions)
 
 
+@pytest.mark.parametrize(("silent", "rounds"), [("h1", 1), ("", 2)])
+def test_a_host_that_was_silent_before_is_waited_for_only_as_long_as_the_others_took_to_answer(silent, rounds):
+    world = world_of(first_ms=200.0)
+    kill(world, "h1")
+    world["h2"].core._lists.originate(silent)
+    world.settle()
+    invited_s = world.now_s
+    while not sent(world, NewList):
+        world.expire()
+        world.settle()
+    assert len([packet for packet in sent(world, Invite) if packet.to == "h1"]) == 1 + rounds
+    assert (world.now_s - invited_s < 0.2) == bool(silent)
+
+
 def test_the_first_site_of_a_list_makes_no_token_before_all_have_agreed():
     world = world_of()
     kill(world, "h1")

@@ -86,7 +86,7 @@ class CommitsBeforeAllHaveAgreed(Reformation):
 
 
 class NeverReforms(Reformation):
-    def originate(self):
+    def originate(self, silent=""):
         pass
 
 

@@ -292,9 +292,9 @@ class TokenSite(Core):
         self._is_watching = False
         self.env.cancel_timer("watch")
 
-    def _on_silence(self) -> None:
+    def _on_silence(self, follower: str) -> None:
         """The next site does not take the token."""
-        self._lists.originate()
+        self._lists.originate(follower)
 
     def _on_list(self) -> None:
         """A new list is in force."""

@@ -5,9 +5,9 @@ that it has joined (`promised`), and its last list (`version`, `order`) together
 
 Phase 1. The originator invites everybody. A site joins if it has joined no list with that version or a higher one (the paper's *sequence
 test*); from then on it has no part in any list with a lower version: it takes no token of it and gives its own up. It says which list it
-was in last, and up to which number it has everything. When all have joined, or those that have not did not answer twice, the originator
-puts those that joined to two tests. *Majority*: they are more than half of all hosts. *Resiliency*: they are all but L of the newest list
-that any of them was in. If they fail, the originator goes on inviting.
+was in last, and up to which number it has everything. When all have joined, or those that have not did not answer twice (once, if it is
+the one whose silence made the originator invite), the originator puts those that joined to two tests. *Majority*: they are more than half
+of all hosts. *Resiliency*: they are all but L of the newest list that any of them was in. If they fail, the originator goes on inviting.
 
 Phase 2. Of the sites of that newest list, the one that has most becomes the first token site. All others get from it what they lack. A site
 that numbered messages in an older list takes those numbers back as far as they were not delivered, once it has everything; from then on
@@ -80,6 +80,8 @@ class Reformation(Part):
         self._incoming: dict[int, Supply] = {}
         """What came from the first token site of the plan."""
         self._rounds = self._failures = 0
+        self._silent = ""
+        """The host because of whose silence this site invites, if there is one."""
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore the last list. A site that was about to join another has to find out what became of it."""
@@ -110,8 +112,9 @@ class Reformation(Part):
         """The site that has the token at this hop, from 1."""
         return self.order[(hop - 1) % len(self.order)]
 
-    def originate(self) -> None:
-        """Invite everybody to a new list."""
+    def originate(self, silent: str = "") -> None:
+        """Invite everybody to a new list. A host that did not answer this site before is waited for once, not twice."""
+        self._silent = silent
         hosts, above = len(self.env.hosts), max(self.promised, self.seen)
         own = self.env.hosts.index(self.env.host)
         self._promise(above + 1 + (own - above - 1) % hosts)
@@ -231,9 +234,13 @@ class Reformation(Part):
 
     def _look_at_joins(self) -> None:
         """Make a list of those that joined, if they are all, or enough and no others are to be expected."""
-        everybody = len(self._joins) == len(self.env.hosts)
-        if self._plan is None and (everybody or (self._rounds >= ROUNDS and self._pass_tests())):
+        missing = [host for host in self.env.hosts if host not in self._joins]
+        rounds = 0 if not missing else 1 if missing == [self._silent] else ROUNDS
+        if self._plan is None and self._rounds >= rounds and (not missing or self._pass_tests()):
             self._propose()
+        elif not self._rounds and missing == [self._silent] and len(self._joins) > 1:
+            # All others have answered, so it is known how long an answer takes.
+            self._wait(max(self._pace.wait_s(host) for host in self._joins if host != self.env.host))
 
     def _pass_tests(self) -> bool:
         """The tests of majority and of resiliency."""

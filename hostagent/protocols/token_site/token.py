@@ -21,7 +21,8 @@ from hostagent.protocols.token_site.reformation import TRIES, Reformation
 class Token(Part):
     """What one site knows of the token of its list.
 
-    `on_silence` is called if the next site does not take the token, `on_change` if the token was passed on because nothing else happened.
+    `on_silence` is called with the next site if that does not take the token, `on_change` if the token was passed on because nothing else
+    happened.
     """
 
     messages = (Ack, Taken)
@@ -33,7 +34,7 @@ class Token(Part):
         ledger: Ledger,
         lists: Reformation,
         pace: Pace,
-        on_silence: Callable[[], None],
+        on_silence: Callable[[str], None],
         on_change: Callable[[], None],
     ) -> None:
         super().__init__(env)
@@ -153,7 +154,7 @@ class Token(Part):
         elif name != "pass":
             super().on_timer(name)
         elif self._repetitions == TRIES - 1:
-            self._on_silence()
+            self._on_silence(self._lists.site(self._taken + 1))
         else:
             self._repetitions += 1
             follower = self._lists.site(self._taken + 1)
