@@ -220,9 +220,9 @@ def _control(run: MeasuredRun, formula: str, alone: Amount, to_group: Amount) ->
 
 
 def _overtaken(run: MeasuredRun) -> list[tuple[str, int]]:
-    """The messages of which a packet left after the first packet of the next message."""
+    """The messages of which a packet left no sooner than the first packet of the next message."""
     spans = sorted((first, last, message) for message, (first, last) in run.data_spans_ns().items())
-    return [message for (_, last, message), (following, _, _) in pairwise(spans) if last > following]
+    return [message for (_, last, message), (following, _, _) in pairwise(spans) if last >= following]
 
 
 def _expensive(run: MeasuredRun, formula: str, theory: Amount) -> Claim:
