@@ -57,7 +57,7 @@ PAPER: Final = Paper(
         Experiment("sequencer_dies"),
         Experiment("source_dies_between_phases"),
         Experiment("silent_host", on_mininet=False),
-        Experiment("stamps_wait"),
+        Experiment("stamps_wait", simulated={"delay_ms": "5"}),
         Experiment("token_lost", quick={"messages": "300"}),
         Experiment("full_speed", quick={"messages": "300"}),
     ),

@@ -29,7 +29,7 @@ PROMISED = (
 )
 
 
-def scenario(delay_ms: float = 5.0) -> list[Variant]:
+def scenario(delay_ms: float = 0.0) -> list[Variant]:
     """The same stream twice: the host comes back, or never."""
     network = clusters(3, 2, "ring", delay_ms=delay_ms)
     dies = Crash(host=DEAD, when=Trigger("deliver", host=DEAD, nth=DIES_AT))
