@@ -12,6 +12,14 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.parts import with_part
 
 
+class NeverRollsBack(Optimistic):
+    def updated(self, state, *, alert):
+        journal = self._journal
+        named = state.naming(journal.stamps)
+        journal.deliver(named)
+        return named.acknowledging(self._me, journal.top, journal.done).passed_on(self._me, changed=alert)
+
+
 class AcknowledgesWhatIsMissing(Optimistic):
     def updated(self, state, *, alert):
         return super().updated(state, alert=alert).acknowledging(self._me, state.top, self._journal.done)
@@ -94,6 +102,7 @@ def part(name, mistake, wrong, **more):
 
 
 MUTANTS = (
+    Mutant(NeverRollsBack, "An owner that lacks a message, or is asked for a rollback, passes the token on.", parameters=SLOW),
     Mutant(AcknowledgesWhatIsMissing, "An owner acknowledges all that the token names, whether it has it or not."),
     Mutant(InstallsNoViews, "The list is not the view of everybody's group."),
     part("_journal", DeliversInItsOwnOrder, "Every other host delivers what is in force in the reverse order."),
