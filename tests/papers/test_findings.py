@@ -1,6 +1,7 @@
 """Verdicts on what papers state, from the claims of scenarios."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from analysis.figures.claims import Claim
 from analysis.figures.stated import Entry, Table, compare_tables
 from papers import PAPERS
 from papers.findings import Outcome, findings_of, together
-from papers.page import read_summary, table_view, view_of, write_index, write_page, write_summary
+from papers.page import overview, read_summary, table_view, view_of, write_index, write_page, write_summary
 from papers.paper import By, Experiment, Paper, Slip, StatedTable, Statement
 
 YES, NO, UNKNOWN = (Claim("1", f"it is {holds}", holds, "the figure") for holds in (True, False, None))
@@ -120,3 +121,11 @@ def test_every_statement_is_decided_by_a_scenario_or_study_of_its_paper(known):
     assert all(said.by for said in known.statements)
     names = [said.name for said in known.statements]
     assert len(names) == len(set(names))
+
+
+def test_the_tables_of_papers_in_the_readme_are_those_of_the_summaries():
+    root = Path(__file__).parents[2]
+    told = overview(PAPERS, root / "docs" / "papers")
+    assert told == (root / "docs" / "papers" / "README.md").read_text()
+    readme = (root / "README.md").read_text().replace("](docs/papers/", "](").splitlines()
+    assert [line for line in told.splitlines() if line.startswith("|") and line not in readme] == []

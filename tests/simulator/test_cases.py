@@ -240,7 +240,7 @@ def within(protocol):
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parent / "cases").glob("*.json")), ids=lambda path: path.stem)
 def test_cases_that_failed_once_hold_now(path):
-    """Shrunk by campaigns; the README's track record says what was wrong."""
+    """Shrunk by campaigns; docs/track-record.md says what was wrong."""
     assert run(load(path)).judgement.verdict == "holds"
 
 
