@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hostagent.contract.messages import Purpose
-from hostagent.parts.tokens.pieces import LONGEST_CHUNK, Assembly, cut
+from hostagent.parts.tokens.pieces import LONGEST_CHUNK, MOST_PIECES, Assembly, cut
 from hostagent.parts.tokens.places import following
 from hostagent.parts.tokens.reformation import Reform, Vote
 from hostagent.parts.tokens.ring import Token
@@ -12,7 +12,7 @@ from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.counter.messages import Msg, Req
 from hostagent.protocols.counter.parameters import CounterParameters
 from hostagent.protocols.counter.protocol import Counter
-from hostagent.protocols.counter.state import Ballot, Entry, Rules, TokenState, reformed
+from hostagent.protocols.counter.state import MOST_ENTRIES_BYTES, Ballot, Entry, Rules, TokenState, encode_state, reformed
 from tests.hostagent.world import World
 
 LIST = Rules(3, "list", "cycle")
@@ -386,6 +386,25 @@ def test_a_token_longer_than_a_datagram_is_cut_into_several_and_heard_when_all_h
     assert len(pieces) == -(-len(value) // LONGEST_CHUNK)
     assembly = Assembly()
     assert [assembly.take("h1", piece) for piece in reversed(pieces)] == [None] * (len(pieces) - 1) + [value]
+
+
+def test_a_token_stays_short_enough_to_be_cut_however_much_is_under_way(monkeypatch):
+    """h5 gets no messages for a while, so no entry is ever complete, and each message has other destinations than the one before it."""
+    assert MOST_ENTRIES_BYTES < LONGEST_CHUNK * MOST_PIECES / 2
+    most = 3000
+    monkeypatch.setattr("hostagent.protocols.counter.protocol.MOST_ENTRIES_BYTES", most)
+    world, longest = World(Counter, 5, flow_control=False), 0
+    for turn in range(6):
+        for host in ("h1", "h2", "h3"):
+            for number in range(26):
+                world.broadcast(host, to=(host, "h4" if number % 2 else "h5"))
+        run(world, 0.02 * (turn + 1), lambda packet: isinstance(packet.message, Msg) and packet.to == "h5")
+        entries = world["h4"].core._ring.latest.entries
+        longest = max(longest, sum(entry.most_bytes for entry in entries))
+        assert len(encode_state(entries)) <= longest
+    assert 0.8 * most < longest <= most
+    run(world, 20.0)
+    assert {host: len(world.delivered(host)) for host in ("h1", "h4", "h5")} == {"h1": 156, "h4": 234, "h5": 234}
 
 
 def test_a_host_that_restarts_goes_on_with_its_messages_and_delivers_nothing_twice():

@@ -11,7 +11,7 @@ from hostagent.parts.tokens.places import places, set_of
 from hostagent.protocols.counter.datalist import DataList
 from hostagent.protocols.counter.flow import Flow
 from hostagent.protocols.counter.messages import Msg
-from hostagent.protocols.counter.state import MOST_MESSAGES, MOST_RUNS, Entry
+from hostagent.protocols.counter.state import ENTRY_BYTES, MOST_MESSAGES, MOST_RUNS, RUN_BYTES, Entry
 
 
 class Outbox(Part):
@@ -81,12 +81,13 @@ class Outbox(Part):
         """This host has got the token: what it sends from now on belongs to its next cycle."""
         self._before_turn = self._sent
 
-    def attach(self, position: int) -> list[Entry]:
-        """The entry for what this host sent before its turn; nothing if it sent nothing."""
+    def attach(self, position: int, room: int) -> list[Entry]:
+        """The entry for what this host sent before its turn, in so many bytes; nothing if it sent nothing, or if there is no room."""
         # A host that lost its storage does not know messages that the token has.
         sent = range(self.attached + 1, min(self._before_turn, self.attached + MOST_MESSAGES - 1) + 1)
         numbers = [number for number in sent if number in self._own]
-        runs = [(len(list(same)), to) for to, same in groupby(self._own[number][0] for number in numbers)][:MOST_RUNS]
+        most = min(MOST_RUNS, max(room - ENTRY_BYTES, 0) // RUN_BYTES)
+        runs = [(len(list(same)), to) for to, same in groupby(self._own[number][0] for number in numbers)][:most]
         if not runs:
             return []
         entry = Entry(position, self._me, numbers[0], tuple(runs), 1 << self._me)

@@ -12,9 +12,9 @@ Delivery. The paper hands messages to the application when they are committed, a
 the view that is a destination has it) and agreed, strictly. The last message of what is committed together is marked `commit`.
 
 The token. Numbers of messages travel as a first one and counts, with the destinations of each run of messages (the IDs field), so that an
-entry does not grow with the load. A token that is longer than a datagram is cut into several (`messages.cut`), and is heard when all have
-arrived. Positions in the order are numbers (`state`). The counter field is a set and not a count: a count cannot say which hosts of a list
-that has changed are still missing.
+entry does not grow with the load. A token that is longer than a datagram is cut into several (`pieces.cut`), and is heard when all have
+arrived. Where an entry would make the token too long for that, its owner waits with it for its next turn. Positions in the order are
+numbers (`state`). The counter field is a set and not a count: a count cannot say which hosts of a list that has changed are still missing.
 
 The ring (`hostagent.parts.tokens.ring`) passes the token on, looks after lost tokens, keeps the token while there is nothing to do, and
 has a majority agree on each change of the list. `tries` is the paper's L; that a host gives up a token which is older than the one that it
@@ -52,7 +52,16 @@ from hostagent.protocols.counter.outbox import Outbox
 from hostagent.protocols.counter.parameters import CounterParameters
 from hostagent.protocols.counter.promised import promised
 from hostagent.protocols.counter.repairs import Repairs
-from hostagent.protocols.counter.state import Ballot, Entry, TokenState, decode_ballot, decode_token, encode_state, reformed
+from hostagent.protocols.counter.state import (
+    MOST_ENTRIES_BYTES,
+    Ballot,
+    Entry,
+    TokenState,
+    decode_ballot,
+    decode_token,
+    encode_state,
+    reformed,
+)
 
 
 class Counter(Core):
@@ -226,7 +235,8 @@ class Counter(Core):
         frontier = self._rules.frontier(counted)
         self._commit(frontier)
         entries = [entry for entry in counted.entries if entry.position > frontier or not self._removes(entry)]
-        entries += self._outbox.attach(self._rules.position(state.cycle, self._me))
+        room = MOST_ENTRIES_BYTES - sum(entry.most_bytes for entry in entries)
+        entries += self._outbox.attach(self._rules.position(state.cycle, self._me), room)
         self.env.store("attached", self._outbox.attached)
         local, overload = self._flow.fields(counted, self._me, self._data.undone - self._outbox.unsent)
         self._flow.turn()

@@ -15,6 +15,11 @@ from hostagent.contract.messages import GroupNumber, SequenceNumber
 from hostagent.parts.tokens.places import HIGHEST, MOST_HOSTS, Hosts, Number, Place, Version, following, set_of_places
 
 MOST_RUNS: Final = 256
+ENTRY_BYTES: Final = 30
+"""What an entry takes in a token at most, beside its runs."""
+RUN_BYTES: Final = 13
+MOST_ENTRIES_BYTES: Final = 30_000
+"""All entries of a token. With them a token is 22 datagrams, and a ballot, which may have as much that is committed, 44."""
 Position = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 MOST_MESSAGES: Final = 20_000
 """Messages in an entry. A host that has sent more since its last turn adds the others in its next one."""
@@ -50,6 +55,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     def interested(self) -> int:
         """The hosts that must learn what became of the entry: all destinations, and the origin."""
         return self.to_any | 1 << self.origin
+
+    @property
+    def most_bytes(self) -> int:
+        """What the entry takes in a token at most."""
+        return ENTRY_BYTES + RUN_BYTES * len(self.runs)
 
     @property
     def names(self) -> tuple[int, int, tuple[Run, ...]]:
