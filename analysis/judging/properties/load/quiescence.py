@@ -2,7 +2,8 @@
 
 The rate is computed from a host's samples, over all the time since the protocol had to be at rest. In a run that ends before that, the rate
 is computed over the second half of the time since the last broadcast or fault; a high rate is then *not tested*, and no violation. Allowed
-are a quarter more than stated, as timers have jitter, and two datagrams, as one may fall on each end of the window.
+are a quarter more than stated, as timers have jitter, and two datagrams, as one may fall on each end of the window. In less than a second a
+host may send as much as in one: several datagrams may be due at once.
 """
 
 from typing import Final
@@ -49,7 +50,7 @@ def _second_half(taken: list[Sample]) -> list[Sample]:
 
 
 def _busy(one: Sample, two: Sample, stated: float) -> bool:
-    seconds = (two.at_ns - one.at_ns) / 1e9
+    seconds = max((two.at_ns - one.at_ns) / 1e9, 1.0)
     return two.sent - one.sent > TOLERANCE * stated * seconds + EXTRA
 
 
