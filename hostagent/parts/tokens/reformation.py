@@ -200,9 +200,14 @@ class Reformation(Part, Generic[Ballot]):
         self.env.set_timer("ask", self._wait_s(self._tries) * self.env.random.uniform(1.0, 1.5))
 
     def _wait_s(self, tries: int) -> float:
-        """How long to wait for votes: as long as the slowest of those takes that have not voted."""
-        silent = [host for place, host in enumerate(self.env.hosts) if self._awaited >> place & 1 and place not in self._votes]
-        return max((self._trips.wait_s(host, tries) for host in silent or self.env.hosts), default=0.0)
+        """How long to wait for votes: as long as those may take that have not voted; if a majority has, as long as that took."""
+        has_majority = len(self._votes) >= self._majority
+        awaited = [
+            host
+            for place, host in enumerate(self.env.hosts)
+            if self._awaited >> place & 1 and (place in self._votes) == has_majority
+        ]
+        return max((self._trips.wait_s(host, tries // 2) for host in awaited or self.env.hosts), default=0.0)
 
     def _vote(self, sender: str, reform: Reform) -> None:
         """Vote for whoever knows the newest token, once in each generation; a vote may be asked for again."""
@@ -226,6 +231,8 @@ class Reformation(Part, Generic[Ballot]):
         self._trips.answered(sender, self.env.now())
         self._votes[self.env.hosts.index(sender)] = ballot
         self._form_if_ready()
+        if self._generation and len(self._votes) >= self._majority:
+            self.env.set_timer("ask", self._wait_s(self._tries))
 
     def _refused(self, generation: int) -> None:
         """Somebody has promised a higher generation: try again with a higher one, unless that one comes about first."""

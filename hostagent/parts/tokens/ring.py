@@ -31,6 +31,8 @@ from hostagent.parts.tokens.reformation import Known, Reform, Reformation, Refus
 MOST_IN_VAIN: Final = 3
 # Nobody listens for more than about this many of the longest waits.
 LONGEST_SILENCE: Final = 4
+# Waits for an owner grow with every second try only: the others stand still meanwhile, and a host that is left out by mistake comes back.
+TRIES_PER_STEP: Final = 2
 
 State = TypeVar("State", bound=Carried)
 Ballot = TypeVar("Ballot")
@@ -206,7 +208,8 @@ class Ring(Part, Generic[State, Ballot]):
                 self._in_vain += 1
                 self._listen_again()
                 if not self.holds and not self.reformation.is_open and (self._core.rides or self.is_member):
-                    self.reformation.start()
+                    # The next owner is the one that was not heard; its vote counts if it comes in time.
+                    self.reformation.start(suspected=1 << self.latest.next & ~(1 << self._me))
             case "call":
                 self._waits = False
                 self.call_if_unhappy()
@@ -364,7 +367,9 @@ class Ring(Part, Generic[State, Ballot]):
 
     def _wait_for_next(self) -> None:
         """Listen for the token of the next owner, for longer if that one may rest."""
-        wait_s = self._trips.wait_s(self.env.hosts[self.latest.next], self._tries) * self.env.random.uniform(1.0, 1.2)
+        wait_s = self._trips.wait_s(self.env.hosts[self.latest.next], self._tries // TRIES_PER_STEP) * self.env.random.uniform(
+            1.0, 1.2
+        )
         self.env.set_timer("retry", wait_s + self._hold_s(rests=not self._alert))
 
     def _reissue(self) -> None:
@@ -385,7 +390,7 @@ class Ring(Part, Generic[State, Ballot]):
         """Set the timer for a silence that is longer than all tries of another host take."""
         # What it hears from the host after it tells this host how long a hop takes.
         after = self.env.hosts[following(self.latest.members, self._me, len(self.env.hosts))]
-        wait_s = sum(self._trips.wait_s(after, tries) for tries in range(self._parameters.tries + 1))
+        wait_s = sum(self._trips.wait_s(after, tries // TRIES_PER_STEP) for tries in range(self._parameters.tries + 1))
         wait_s = min(wait_s * 2 ** min(self._in_vain, MOST_IN_VAIN), LONGEST_SILENCE * self._parameters.longest_wait_ms / 1000)
         if not self.is_member or not (self._alert or self._has_work):
             wait_s += 3 * self._hold_s(rests=True)
