@@ -32,6 +32,7 @@ PAPER: Final = Paper(
         Experiment("token_failures"),
         Experiment("ring_splits", simulated={"delay": "20ms"}),
         Experiment("levels", quick={"messages": "200"}),
+        Experiment("three_lans", quick={"part": "5%"}, pack_ms=25.0, on_mininet=False),
     ),
     claims=(
         Statement(

@@ -1,0 +1,109 @@
+#!./castbed run
+"""Three LANs of two hosts, round trip 40 ms: expensive packets and delay of `counter`, `totem` and `sequencer` beside Spread and Corosync.
+
+One host sends messages of 64 bytes, 20 and 200 in a second and at full speed, and then hardly any. Every packet that crosses an expensive
+link counts, tokens, requests and the forming of rings included. Spread and Corosync were measured in the same situation. They pack small
+messages, so run it with
+
+    ./castbed run three_lans --on simulator --pack 25ms
+    sudo ./castbed vm run three_lans --pack 25ms          # the delay needs netem
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from analysis.figures.claims import Claim, Entry, MeasuredRun, Runs, Table, kept
+from hostagent.contract.promises import Order, Scope, Strength
+from scenarios import Scenario, Share, Time, Variant, Workload
+from topologies import clusters
+
+
+class Measured(NamedTuple):
+    """A production system at one speed."""
+
+    packets: float
+    """Expensive packets for each message."""
+    delay_ms: float | None
+    """The mean delay, which was measured at the two lower speeds."""
+
+
+SPREAD: Final = {"20": Measured(4.09, 54.0), "200": Measured(0.57, 54.0), "full": Measured(0.24, None)}
+COROSYNC: Final = {"20": Measured(5.77, 53.0), "200": Measured(1.22, 53.0), "full": Measured(0.78, None)}
+IDLE_PER_SECOND: Final = 2.7
+"""Expensive packets a second of an idle ring of Spread."""
+SPEEDS: Final = {"20": (600, 50.0), "200": (3000, 5.0), "full": (10_000, 0.4)}
+"""The number of messages and the milliseconds between two of them. 2,500 in a second is more than `counter` and `totem` are made for."""
+IDLE: Final = (2, 30_000.0)
+SETTLED_S: Final = 8.0
+"""After this long nothing of the first message is left to do."""
+PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # What one host may send in a visit of the token or between two: the others are silent.
+    "counter": {"window": 400},
+    "totem": {"max_messages": 400},
+    "sequencer": {},
+}
+ONE_ORDER: Final = Order(Scope.MULTIPLE_SOURCE, Strength.STRICT)
+
+
+def scenario(round_trip: Time = 40.0, part: Share = 1.0) -> list[Variant]:
+    """Each protocol at each speed, with a part of the messages, and idle."""
+    network = clusters(3, 2, "mesh", delay_ms=round_trip / 2)
+    streams = {speed: (round(part * messages), ms) for speed, (messages, ms) in SPEEDS.items()} | {"idle": IDLE}
+    return [
+        Variant(
+            f"{name}-{speed}",
+            Scenario(network=network, workload=Workload(messages=messages, interval=ms, payload=64, settle=4000.0)),
+            name,
+            parameters,
+        )
+        for name, parameters in PARAMETERS.items()
+        for speed, (messages, ms) in streams.items()
+        if speed != "idle" or name != "sequencer"
+    ]
+
+
+def claims(runs: Runs) -> Iterator[Claim]:
+    """One order in each run, and what idle rings cost. The table has the rest beside Spread and Corosync."""
+    for run in runs:
+        speed = run.label.rsplit("-", 1)[1]
+        yield kept("order", run, ONE_ORDER, expected=True)
+        if speed == "idle":
+            rate = _idle_per_second(run)
+            text = f"{run.label}: fewer than {IDLE_PER_SECOND:g} expensive packets a second, as with Spread"
+            yield Claim("idle", text, rate < IDLE_PER_SECOND, f"{rate:.2f} a second")
+
+
+def _packets(run: MeasuredRun) -> float:
+    """Expensive packets for each message, whatever they are for."""
+    return run.summary.cost.expensive_packets_per_message or 0.0
+
+
+def _delay_ms(run: MeasuredRun) -> float:
+    """The mean delay at the hosts that a message is delivered at."""
+    took = run.table("deliveries")["delay_ms"].to_pylist()
+    return float(sum(took) / max(len(took), 1))
+
+
+def _idle_per_second(run: MeasuredRun) -> float:
+    """Expensive packets a second between the two messages."""
+    until_s = run.stream_end_s - 1
+    return sum(run.expensive_between(SETTLED_S, until_s).values()) / (until_s - SETTLED_S)
+
+
+def tables(runs: Runs) -> Iterator[Table]:
+    """All protocols at all speeds."""
+    rows: dict[str, dict[str, Entry]] = {}
+    for run in runs:
+        name, speed = run.label.rsplit("-", 1)
+        if speed in SPREAD:
+            spread, corosync, row = SPREAD[speed], COROSYNC[speed], rows.setdefault(name, {})
+            beside = f"Spread {spread.packets:g}, Corosync {corosync.packets:g}"
+            row[f"packets, {speed}"] = Entry(beside, _packets(run), min(spread.packets, corosync.packets))
+            row[f"delay ms, {speed}"] = Entry(_told(spread, corosync), _delay_ms(run), corosync.delay_ms)
+    yield Table("Three LANs", "Expensive packets for each message and mean delay, beside Spread and Corosync", rows)
+
+
+def _told(spread: Measured, corosync: Measured) -> str:
+    return (
+        f"Spread {spread.delay_ms:g}, Corosync {corosync.delay_ms:g}" if spread.delay_ms and corosync.delay_ms else "not measured"
+    )
