@@ -13,6 +13,9 @@ from hostagent.protocols.counter.messages import Msg, Req
 from hostagent.protocols.counter.parameters import CounterParameters
 from hostagent.protocols.counter.protocol import Counter
 from hostagent.protocols.counter.state import MOST_ENTRIES_BYTES, Ballot, Entry, Rules, TokenState, encode_state, reformed
+from scenarios.catalogue import find
+from testbed.errors import CannotRun
+from testbed.running.settings import choose
 from tests.hostagent.world import World
 
 LIST = Rules(3, "list", "cycle")
@@ -437,3 +440,28 @@ def test_parameters_that_make_no_sense_are_refused_with_a_sentence(parameters, h
     core = PROTOCOLS["counter"]
     with pytest.raises(ValueError, match=sentence):
         core.check(core.Parameters(**parameters), tuple(f"h{n}" for n in range(1, hosts + 1)))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parameters", "sentence"),
+    [
+        ("counter", {"token_owner_ms": 0}, "token_owner_ms=0: expected float >= 0.1"),
+        ("counter", {"window": 0}, "window=0: expected int >= 1"),
+        ("totem", {"window_size": 0}, "window_size=0: expected int >= 1"),
+    ],
+)
+def test_a_time_or_a_window_of_zero_is_refused_with_a_sentence(protocol, parameters, sentence):
+    with pytest.raises(CannotRun, match=sentence):
+        choose(find("clusters").build({}), (protocol,), {protocol: parameters})
+
+
+def test_a_token_whose_list_lacks_its_own_host_is_refused():
+    assert not token(members=0b110, next=0).is_sound(3)
+    assert token(members=0b110, next=1).is_sound(3)
+
+
+def test_a_host_alone_is_a_list_by_itself():
+    world = World(Counter, 1)
+    world.broadcast("h1")
+    run(world, 1.0)
+    assert delivered(world) == [[("h1", 1)]]
