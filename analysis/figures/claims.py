@@ -100,6 +100,8 @@ def over_repeats(sweeps: Sequence[Sweep]) -> Sweep:
 
 
 Claims = Callable[[Runs], Iterable[Claim]]
+MOST_SEEDS = 3
+"""The seeds whose figures a claim tells; further seeds are counted only."""
 _WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -144,7 +146,7 @@ def _believed(claim: Claim, runs: Runs) -> Claim:
 def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
     answers = {claim.holds for _, claim in same}
     holds = False if False in answers else None if None in answers else True
-    figure = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in same)
+    figure = _told_seeds(same, holds)
     gains = [claim for _, claim in same if isinstance(claim, Gain)]
     if len(gains) == len(same) > 1 and None not in answers:
         found = estimate([gain.value for gain in gains], least=-math.inf)
@@ -154,6 +156,14 @@ def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
         told = f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}] {gains[0].unit} over {len(gains)} repeats"
         figure = f"{told}; {figure}"
     return msgspec.structs.replace(same[0][1], holds=holds, figure=figure)
+
+
+def _told_seeds(same: Sequence[tuple[int, Claim]], holds: bool | None) -> str:
+    """The figures of the seeds, or of a few of them, those that decide first."""
+    chosen = same if len(same) <= MOST_SEEDS else sorted(same, key=lambda item: item[1].holds is not holds)[:MOST_SEEDS]
+    more = len(same) - len(chosen)
+    told = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in chosen)
+    return f"{told}; and {more} more seeds" if more else told
 
 
 def least_cost(run: MeasuredRun, since_s: float) -> Claim:

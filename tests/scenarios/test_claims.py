@@ -107,6 +107,15 @@ def test_a_claim_holds_over_several_seeds_if_it_holds_with_each(answers, togethe
     assert (claim.holds, claim.figure) == (together, "seed 1: figure 1; seed 2: figure 2")
 
 
+def test_of_many_seeds_those_that_decide_are_told():
+    def claims(runs):
+        (only,) = runs
+        yield msgspec.structs.replace(YES, holds=only.summary.seed != 5, figure=f"figure {only.summary.seed}")
+
+    (claim,) = evaluate(claims, [run(seed=seed) for seed in range(1, 7)])
+    assert (claim.holds, claim.figure) == (False, "seed 5: figure 5; seed 1: figure 1; seed 2: figure 2; and 3 more seeds")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
