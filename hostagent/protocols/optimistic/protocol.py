@@ -19,10 +19,11 @@ messages that were for it (`catching_up`).
 Model. Datagrams are lost, duplicated and reordered; the network is partitioned; hosts crash and restart with their storage. A majority of
 all hosts must be connected for anything to be delivered.
 
-Guarantees. Committed messages are safe (every member of the view has them) and in one order, strictly: the order of each source, causal,
-the same everywhere. Deliveries are in that order too at hosts that are up and, when they have recovered, at those that failed: rollback.
-Nothing that is committed is taken back. Not promised: one global order and no gaps, which bind hosts that died with deliveries that the
-others have taken back.
+Guarantees. Committed messages are safe (every member of the view has them) and in one order, strictly: the order of each source, the same
+everywhere. Deliveries are in that order too at hosts that are up and, when they have recovered, at those that failed: rollback. Nothing
+that is committed is taken back. Not promised: one global order and no gaps, which bind hosts that died with deliveries that the others
+have taken back; and causal order, which holds while the list stays. A new list may lack the name of a message that a host outside it had
+delivered, so that an answer which this host sent before it was left out is named before the message when both are back.
 
 Messages. A broadcast is n - 1 packets (1 with multicast), and so is a token. When all hosts have a message in every period, each token
 serves n messages: (n - 1)(1 + 1/n) packets for a message, 1 + 1/n with multicast. A lone message takes the token round twice, once to be
@@ -115,7 +116,7 @@ class Optimistic(Core):
             *(Guarantee.ROLLBACK_DISCIPLINE, Guarantee.SAFE, Guarantee.ONE_TOKEN),
             *(Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY),
         )
-        scopes = (Scope.SINGLE_SOURCE, Scope.CAUSAL, Scope.MULTIPLE_SOURCE)
+        scopes = (Scope.SINGLE_SOURCE, Scope.MULTIPLE_SOURCE)
         orders = (
             *(Order(scope, Strength.STRICT, Step.COMMIT) for scope in scopes),
             *(Order(scope, Strength.ROLLBACK) for scope in scopes),
