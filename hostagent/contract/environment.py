@@ -106,7 +106,8 @@ class Environment:
         """For each kind of message, those parts of the owner of this environment that take it."""
         self._clock = clock
         self._codec = codec
-        self._multicasts = multicasts
+        self.multicasts = multicasts
+        """Whether a message to a group is one datagram."""
         self._last: tuple[Message, Encoded] | None = None
         self._space = "core"
 
@@ -146,7 +147,7 @@ class Environment:
         start = turn % len(others) if others else 0
         others = others[start:] + others[:start]
         encoded = self._encoded(message, purpose)
-        receivers: list[Receiver] = [group] if self._multicasts and others else [*others]
+        receivers: list[Receiver] = [group] if self.multicasts and others else [*others]
         self.effects.sends += [(receiver, encoded) for receiver in receivers]
 
     def multicast_to(self, to: Destination, message: Message, purpose: Purpose) -> None:
@@ -164,7 +165,7 @@ class Environment:
         That is the group that is named if it has all of them, else everybody. The other members hear the message too, so it must tell
         whom it is for.
         """
-        if not self._multicasts or len(hosts) == 1:
+        if not self.multicasts or len(hosts) == 1:
             for host in hosts:
                 self.send(host, message, purpose)
             return

@@ -5,6 +5,8 @@ from random import Random
 import pytest
 
 from hostagent.contract.messages import Purpose
+from hostagent.parts.links import JITTER
+from hostagent.protocols.totem.gathering import AGAIN_S
 from hostagent.protocols.totem.messages import MOST_HOSTS, Commit, Data, Join, Probe, Token, Wake
 from hostagent.protocols.totem.protocol import Totem
 from tests.hostagent.world import World
@@ -362,3 +364,32 @@ def test_joins_name_all_hosts_that_are_known():
     world = World(Totem, 3)
     run(world, 0.1)
     assert {packet.message.proc for packet in since(world, 0, Join)} >= {b"\x01", b"\x07"}
+
+
+def repeated(world, seconds):
+    """When h1 repeats its first proposal, and to whom, while it hears nobody."""
+    world.lose()
+    seen, until, joins = len(world.sent), world.now_s + seconds, []
+    while world.now_s < until:
+        run(world, 0.001, down=world.hosts[1:])
+        joins += [(world.now_s, packet.to) for packet in since(world, seen, Join)]
+        seen = len(world.sent)
+    return joins
+
+
+def test_a_proposal_is_repeated_to_one_host_after_another_as_queues_may_be_shorter_than_a_burst():
+    world = World(Totem, 12)
+    others = set(world.hosts[1:])
+    assert {packet.to for packet in since(world, 0, Join) if packet.sender == "h1"} == others
+    joins = repeated(world, 1.5)
+    assert len({at_s for at_s, _ in joins}) == len(joins)
+    assert {to for _, to in joins[: len(others)]} == others
+
+
+def test_on_a_network_that_multicasts_a_proposal_is_repeated_to_all_members_of_the_view_at_once():
+    assert {to for _, to in repeated(World(Totem, 12, multicasts=True), 1.5)} == {0}
+
+
+def test_a_host_that_has_time_repeats_its_proposals_as_often_as_hosts_that_would_give_it_up_sooner():
+    joins = repeated(World(Totem, 2, first_wait_ms=2000.0), 2.0)
+    assert len(joins) >= 2.0 / (JITTER * AGAIN_S) - 1

@@ -1,9 +1,10 @@
 """Membership: hosts agree on the members of the next ring, and a commit token goes round it twice.
 
 Gather. A host sends `Join` with the hosts that it knows of (`proc`) and those of them that it has given up (`fail`), to everybody, and
-repeats it. Whoever learns of more hosts, or of hosts that another has given up, takes that over and says so. When all hosts in `proc`
-that are not in `fail` have sent the same two sets, they agree. A host that does not agree in time is put into `fail`. Both sets start
-anew with each gathering, so nobody is given up for ever.
+repeats it, to one host after another: queues on the way may be shorter than a burst to all hosts. Whoever learns of more hosts, or of
+hosts that another has given up, takes that over and says so. When all hosts in `proc` that are not in `fail` have sent the same two sets,
+they agree. A host that does not agree in time is put into `fail`. Both sets start anew with each gathering, so nobody is given up for
+ever.
 
 Commit. The first of the members in the order of all hosts is the representative. It gives the ring a number higher than all that any
 member has known, and sends a commit token round. On its first round each member adds a report of its last ring and stores the number; on
@@ -12,6 +13,7 @@ representative makes the first token of the ring. A commit token that does not g
 anew.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -26,6 +28,10 @@ from hostagent.protocols.totem.parameters import JOINS, TRIES
 
 LEARN_S: Final = 0.01
 """Whoever learns of other hosts waits this long before it says so: it may learn of several in a row, and all are told each time."""
+AGAIN_S: Final = 0.2
+"""Proposals are repeated at least this often, as the default of `first_wait_ms`. The paper has two time-outs as well, one to repeat a
+proposal and a longer one to give hosts up: a host that has seen long rotations is in no hurry to give up others, but others that have not
+would give it up if it repeated its proposals as seldom."""
 
 Formed = Callable[[int, dict[str, Report]], None]
 """Called with the code of a ring and the reports of its members, in the order of the ring."""
@@ -59,6 +65,8 @@ class Gathering(Part):
         self._joins = 0
         """How often these sets were proposed."""
         self._turn = 0
+        self._untold: deque[str] = deque()
+        """The hosts that this repetition of the proposal is still to be sent to."""
         self._is_settled = False
         """Whether hosts that are far away have had time to be heard."""
         self.is_gathering = False
@@ -103,6 +111,8 @@ class Gathering(Part):
         match name:
             case "join":
                 self._propose_again()
+            case "tell":
+                self._tell_next()
             case "settle":
                 self._is_settled = True
                 self._form_if_agreed()
@@ -129,7 +139,8 @@ class Gathering(Part):
     def _propose(self, after_s: float = 0.0) -> None:
         """Propose these sets from now on, or after a while, in which more may be learnt."""
         self._agreeing, self._joins = frozenset((self.env.host,)), 0
-        self.env.cancel_timer("commit")
+        for name in ("tell", "commit"):
+            self.env.cancel_timer(name)
         if after_s:
             self.env.set_timer("join", after_s)
         else:
@@ -138,13 +149,16 @@ class Gathering(Part):
     def _propose_again(self) -> None:
         """Propose the same sets again, until the others have had time enough to agree."""
         self._joins += 1
-        if self._joins > JOINS or not self.env.peers:
+        if self._joins * self._again_s > JOINS * self._wait_s(self._proc) or not self.env.peers:
             self._decide()
             return
-        hosts = self.env.hosts
-        join = Join(EVERYBODY, self.env.host, 0, host_set(self._proc, hosts), host_set(self._fail, hosts), self.number)
-        self._tell_everybody(join)
-        self.env.set_timer("join", self._wait_s(self._proc) * self.env.random.uniform(1, JITTER))
+        self._tell_everybody()
+        self.env.set_timer("join", self._again_s * self.env.random.uniform(1, JITTER))
+
+    @property
+    def _again_s(self) -> float:
+        """Time between two repetitions of a proposal."""
+        return min(self._wait_s(self._proc), AGAIN_S)
 
     def _decide(self) -> None:
         """Give up those who do not agree. If all have agreed and yet no commit token comes, begin anew."""
@@ -155,14 +169,30 @@ class Gathering(Part):
         else:
             self._propose()
 
-    def _tell_everybody(self, message: Message) -> None:
-        """Send to the members of the view together, and to each other host; each time another one is the first, as queues may be short."""
+    def _tell_everybody(self) -> None:
+        """Send a new proposal to all at once, and a repeated one to one host after another; each time another one is the first.
+
+        Where queues are short, most of a burst is lost. On a network that multicasts, the members of the view are told together.
+        """
         self._turn += 1
-        self.env.multicast(EVERYBODY, message, Purpose.CONTROL, turn=self._turn)
-        others = [host for host in self.env.peers if host not in self.env.groups[EVERYBODY]]
-        start = self._turn % len(others) if others else 0
-        for host in (*others[start:], *others[:start]):
-            self.env.send(host, message, Purpose.CONTROL)
+        is_new, view = self._joins == 1, self.env.groups[EVERYBODY]
+        together = view if is_new or self.env.multicasts else ()
+        if together:
+            self.env.multicast(EVERYBODY, self._proposal(), Purpose.CONTROL, turn=self._turn)
+        self._untold = deque(host for host in self.env.peers if host not in together)
+        self._untold.rotate(-self._turn)
+        while is_new and self._untold:
+            self.env.send(self._untold.popleft(), self._proposal(), Purpose.CONTROL)
+        self._tell_next()
+
+    def _tell_next(self) -> None:
+        if self._untold:
+            self.env.send(self._untold.popleft(), self._proposal(), Purpose.CONTROL)
+            self.env.set_timer("tell", self._again_s / len(self.env.peers))
+
+    def _proposal(self) -> Join:
+        hosts = self.env.hosts
+        return Join(EVERYBODY, self.env.host, 0, host_set(self._proc, hosts), host_set(self._fail, hosts), self.number)
 
     def _on_join(self, sender: str, join: Join) -> None:
         """The paper's rules for the sets of another host."""
@@ -218,7 +248,8 @@ class Gathering(Part):
             return
         self.note(commit.ring // len(self.env.hosts))
         self.is_gathering, self._tries = False, 0
-        self.env.cancel_timer("join")
+        for name in ("join", "tell"):
+            self.env.cancel_timer(name)
         if hop < size:
             commit = replace(commit, reports=(*commit.reports, own))
         self._commit = replace(commit, origin=self.env.host, hop=hop + 1)

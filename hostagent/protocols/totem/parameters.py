@@ -9,7 +9,7 @@ from hostagent.contract.core import Milliseconds, Parameters
 TRIES: Final = 8
 """How often a token is passed on again before it counts as lost. The first wait is one time-out, the others are two."""
 JOINS: Final = 10
-"""Hosts that have not agreed on a membership when it was proposed this often are left out of it."""
+"""Hosts that have not agreed on a membership in this many time-outs are left out of it."""
 
 
 class TotemParameters(Parameters, frozen=True, kw_only=True):
