@@ -52,6 +52,8 @@ MOST_QUESTIONS = 3
 # In trouble the first probe is sent after this share of `eic_ms`, and each wait after it is longer by this factor.
 FIRST_PROBE = 0.25
 SLOWING = 1.8
+# Hosts of a cluster tell each other everything after `eic_ms`, more or less by this share.
+JITTER = 0.1
 # Periods of `ein_ms` after which a silent child is dropped: a child reports every second period.
 MOST_QUIET_PERIODS = 6
 # Transit times are useful once there are some from every host.
@@ -126,7 +128,9 @@ class Frugal(Exchange):
         match timer:
             case "EIC":
                 self._tell_cluster()
-                self._set("EIC", self._parameters.eic_ms / 1000)
+                # At a fixed rhythm that fits that of the messages, two leaders of a cluster could always hear of each other's last but
+                # one message, so that neither ever sees that the other has as much.
+                self._set("EIC", self._parameters.eic_ms / 1000 * self._env.random.uniform(1 - JITTER, 1 + JITTER))
             case "EIN":
                 self._known.begin_period()
                 self._drop_quiet_children()
