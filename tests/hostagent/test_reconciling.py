@@ -30,7 +30,7 @@ B1, B2, B3 = (entry(BETA, number) for number in (1, 2, 3))
 G1 = entry(GAMMA, 1)
 
 
-def report(*entries, accepted=0, members="abcde", lacking=(), wishes=None, forgotten=()):
+def report(*entries, accepted=0, members="abcde", lacking=(), wishes=None, forgotten=(), recovering=()):
     groups = {group: host_set(hosts, HOSTS) for group, hosts in MEMBERS.items()}
     passed = {one.flow: one.sequence for one in (*forgotten, *entries)}
     return Report(
@@ -41,6 +41,7 @@ def report(*entries, accepted=0, members="abcde", lacking=(), wishes=None, forgo
         list(entries),
         list(lacking),
         wishes or {},
+        host_set(recovering, HOSTS),
     )
 
 
@@ -160,3 +161,10 @@ def test_the_first_plan_has_all_hosts_and_the_groups_of_the_run():
     first = first_plan(HOSTS, {0: HOSTS, GAMMA: ("a", "b")})
     assert hosts_in(first.members, HOSTS) == HOSTS
     assert list(first.groups.members) == [GAMMA]
+
+
+@pytest.mark.parametrize("e", [report(A1), report(A1, A2, accepted=2, recovering="e")], ids=["has-not-heard", "has-not-begun"])
+def test_a_host_that_was_to_recover_with_the_last_plan_and_has_not_begun_recovers_with_the_next_one(e):
+    others = {host: report(A1, A2, A3, accepted=2, recovering="e") for host in "abd"}
+    assert hosts_in(plan(**others, e=e).recovering, HOSTS) == ("e",)
+    assert not hosts_in(plan(**others, e=report(A1, A2, A3, accepted=2)).recovering, HOSTS)

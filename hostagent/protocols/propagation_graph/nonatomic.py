@@ -234,6 +234,7 @@ class NonAtomic(Part):
             entries=entries,
             lacking=[place for place, entry in enumerate(entries) if self._journal.is_due(entry)],
             wishes=self._wishes,
+            recovering=plan.recovering,
         )
 
     def accept(self, plan: Plan) -> bool:
@@ -260,7 +261,8 @@ class NonAtomic(Part):
         self.opened, self._stopped = graph, False
         self.members, self._groups = hosts_in(plan.members, self.env.hosts), plan.groups
         self._drop_wishes(plan.groups)
-        self._plan = msgspec.structs.replace(plan, order=[], passed=[])
+        others = [host for host in hosts_in(plan.recovering, self.env.hosts) if host != self.env.host]
+        self._plan = msgspec.structs.replace(plan, order=[], passed=[], recovering=host_set(others, self.env.hosts))
         self.env.store("plan", self._plan)
         self.env.store("opened", (plan.members, plan.groups))
         self._store_graph()

@@ -5,8 +5,8 @@ graph, the groups, and the messages that some of these hosts lack, in one order 
 
 What a plan starts from. A host that accepts a plan stores it, and a plan counts once a majority of all hosts has accepted it. So of the
 plans that hosts report, the one with the highest number continues all that ever counted, and the manager continues that one. A host is
-*current* if it is in that plan: what it has passed on fits into the order. Any other host has failed, also if it never noticed: it
-*recovers* with the new plan.
+*current* if it is in that plan and has not still to recover with it: what it has passed on fits into the order. Any other host has failed,
+also if it never noticed: it *recovers* with the new plan.
 
 The order. Within a graph, messages that meet at two hosts meet in the same order, so the reports of current hosts are parts of one order.
 What a host has passed on comes before everything for that host that it lacks: in the paper's Figure 7.1, d has beta-1 and lacks alpha-3, so
@@ -76,6 +76,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     """The places in `entries` of messages that are for this host, and that it has not delivered."""
     wishes: dict[GroupNumber, bool]
     """The groups that the host wants to join, or to leave."""
+    recovering: _Bytes
+    """The hosts that have to recover with that graph, as far as the host knows: without itself once it has."""
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True):
@@ -106,8 +108,10 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     last = max(report.accepted for report in reports.values())
     newest = [report for report in reports.values() if report.accepted == last]
     before = hosts_in(newest[0].members, hosts)
-    current = {host: _Delivered(report) for host, report in reports.items() if host in before}
-    recovering = [host for host in reports if host not in before]
+    # Whoever was to recover with the last plan may not even have heard of it.
+    known = {host: report if report.accepted == last else newest[0] for host, report in reports.items()}
+    recovering = [host for host in reports if host not in before or host in hosts_in(known[host].recovering, hosts)]
+    current = {host: _Delivered(report) for host, report in reports.items() if host not in recovering}
     passed: Passed = {}
     for report in newest:
         for flow, sequence in report.passed:
