@@ -221,6 +221,8 @@ class Spo(Core):
         self._forget_what_arrived()
         while self._waiting and self._may_send(self._receipts.fullest[0]):
             self._send_message()
+            # Nobody answers a message that is for its source alone, so it must make room at once.
+            self._forget_what_arrived()
         self._answer_later()
         self._losses.look()
         self._watch()
