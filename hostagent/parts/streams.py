@@ -27,7 +27,9 @@ from hostagent.parts.in_order import WINDOW, InOrder, Null, Request, asked_for
 
 # The receiver says what it has after this many items, so a sender keeps about as many.
 EVERY: Final = WINDOW // 2
-
+SHORTEST: Final = 0.8
+"""Null messages follow each other after between this share of delta and all of it: hosts that keep step meet in the same queue each time,
+and the last of them is lost there each time."""
 
 BYTES_PER_NUMBER: Final = 9
 """The most that one of several numbers takes in a datagram."""
@@ -164,7 +166,7 @@ class Streams(Part):
         if name not in self._kept:
             super().on_timer(name)
         self.env.send(name, Null(EVERYBODY, self.env.host, self._sent[name]), Purpose.CONTROL)
-        self.env.set_timer(name, self._silence_s)
+        self.env.set_timer(name, self._silence_s * self.env.random.uniform(SHORTEST, 1.0))
 
     def _say_what_arrived(self, sender: str) -> None:
         self.env.send(sender, Have(EVERYBODY, sender, self._received.last(sender)), Purpose.CONTROL)

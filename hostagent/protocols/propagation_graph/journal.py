@@ -189,7 +189,7 @@ class Settling(Part):
         """There may be something to tell."""
         if not self._is_awake:
             self._is_awake = True
-            self.env.set_timer("tell", self._period_s)
+            self.env.set_timer("tell", self._period_s * self.env.random.uniform(1, 1.2))
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """Tell the others how far each flow is. If nobody need be told, nothing changes before a new message or a new graph."""
