@@ -29,6 +29,13 @@ TAKE_LONG = frozenset({Guarantee.QUIESCENCE, Guarantee.BOUNDED_MEMORY, Guarantee
 """What is promised of a network that was left in peace for long. Brief cases leave it out."""
 OF_DATAGRAMS = frozenset({Guarantee.GENUINE, Guarantee.ONE_TOKEN})
 """What is judged on the datagrams between hosts. More time never settles an open question about them."""
+EVENTUAL = frozenset(
+    {
+        *(Guarantee.VALIDITY, Guarantee.AGREEMENT, Guarantee.UNIFORM_AGREEMENT, Guarantee.CONVERGENCE, Guarantee.PROGRESS),
+        *(Guarantee.FAILURE_DETECTION, Guarantee.VIEW_CONVERGENCE, Guarantee.VIEW_PROGRESS),
+    }
+)
+"""What may still come about, later than expected; as long as it has not, it is violated."""
 USUAL = frozenset({"start", "stop", "sample", "broadcast", "receive", "deliver", "parent", "graph"})
 """The events that nearly every run has."""
 
@@ -115,16 +122,17 @@ def _without(promise: Promise, some: frozenset[Guarantee]) -> Promise:
 
 
 def _is_certain(case: Case, promise: Promise, outcome: Outcome) -> bool:
-    """Whether more time would not change what is judged: nothing is open, or something is violated already.
+    """Whether more time would not change what is judged: nothing is open, or something is violated for good.
 
     Of a case beyond the protocol's assumptions nothing is expected that takes time.
     """
     if case.beyond:
         return True
     in_logs = msgspec.structs.replace(promise, time_bounds=())
-    findings = judge(history_of(outcome), in_logs, _connectivity(outcome)).findings.values()
-    verdicts = {finding.verdict for finding in findings}
-    return Verdict.VIOLATED in verdicts or Verdict.UNKNOWN not in verdicts
+    findings = judge(history_of(outcome), in_logs, _connectivity(outcome)).findings.items()
+    if any(finding.verdict is Verdict.VIOLATED and promised not in EVENTUAL for promised, finding in findings):
+        return True
+    return all(finding.verdict not in {Verdict.VIOLATED, Verdict.UNKNOWN} for _, finding in findings)
 
 
 def _connectivity(outcome: Outcome) -> Connectivity:
