@@ -189,7 +189,8 @@ class Election(Part):
             silent = [elector for elector in self._others(subject) if elector not in ballot.states]
             for elector in silent:
                 self._trips.forget(elector)
-            self._call(subject, ballot, silent)
+            # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
+            self._call(subject, ballot, self.env.random.sample(silent, len(silent)))
             return
         ballot.standing, ballot.trial = max(ballot.epoch, ballot.highest) + 1, True
         self._begin(subject, ballot)

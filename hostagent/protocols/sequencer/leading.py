@@ -108,7 +108,8 @@ class Leading(Part):
             self._timed = 0
             self._trips.forget(MAJORITY)
         lagging = [peer for peer in self.env.peers if self._lags(peer)]
-        for peer in lagging:
+        # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
+        for peer in self.env.random.sample(lagging, len(lagging)):
             self._silent[peer] += 1
             self.env.send(peer, self._status(asks=True), Purpose.CONTROL)
         if self._is_full():
