@@ -1,6 +1,6 @@
 """The whole analysis, as the command line calls it: reads run directories, writes tables, summaries and plots.
 
-All runs go through Spark together, so the number of Spark jobs does not grow with the number of runs.
+All runs are analysed together, so the number of Spark jobs does not grow with the number of runs.
 """
 
 import itertools
@@ -13,9 +13,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.figure import Figure
-from pyspark.sql import DataFrame, SparkSession
 
 from analysis.books import CaptureReport, Fates, Forks, LinkCost, balance, merged
+from analysis.crew import Crew
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
 from analysis.figures.tree_report import main_source
@@ -25,7 +25,6 @@ from analysis.judging.parents import sources
 from analysis.pictures import plots
 from analysis.pictures.fault_plots import delays_over_time_figure
 from analysis.pictures.trees import forest_name, run_forest_figure, tree_figure, tree_name
-from analysis.spark import SPARK_ERRORS, reason
 from analysis.tables import deliveries as tables
 from analysis.tables import place
 from analysis.tables.journeys import count_journeys
@@ -39,14 +38,14 @@ Progress = Callable[[str], None]
 
 
 def analyse(
-    directories: Sequence[Path], spark: SparkSession, progress: Progress = lambda _: None, *, drawing: bool = True
+    directories: Sequence[Path], crew: Crew, progress: Progress = lambda _: None, *, drawing: bool = True
 ) -> list[Summary]:
     """Analyse runs: write `tables/`, `summary.json` and, if `drawing`, `plots/` into each directory. Returns the summaries in order."""
     runs = [load(directory) for directory in directories]
     if not runs:
         return []
     try:
-        histories, summaries = _summaries(spark, runs, progress)
+        histories, summaries = _summaries(crew, runs, progress)
         if drawing:
             progress("drawing")
             for run, history, summary in zip(runs, histories, summaries, strict=True):
@@ -57,8 +56,6 @@ def analyse(
             write_summary(summary, run.directory)
     except OSError as error:
         raise ResultsError(f"the results of the analysis cannot be written: {error}") from error
-    except SPARK_ERRORS as error:
-        raise ResultsError(f"Spark failed: {reason(error)}") from error
     finally:
         for run in runs:
             place.discard(run.directory)
@@ -96,19 +93,20 @@ def draw(sweeps: Sequence[Sweep], directory: Path) -> list[Path]:
         raise ResultsError(f"plots cannot be written to {directory}: {error.strerror}") from error
 
 
-def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
+def _summaries(crew: Crew, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
+    if any(run.has_captures for run in runs):
+        # Meanwhile the event logs are read.
+        crew.begin()
+    progress("reading event logs")
+    events = scan_events(crew, runs)
+    deliveries = _of_runs(tables.deliveries(events.filter(events["report"].is_null())), runs)
+    logs = _of_runs(events, runs)
     progress("reading packets")
-    reports, link_costs = (_of_runs(table, runs) for table in scan_packets(spark, runs))
+    reports, link_costs = (_of_runs(table, runs) for table in scan_packets(crew, runs))
     progress("counting packets")
-    journeys, message_costs, forks = (_of_runs(table, runs) for table in count_journeys(spark, runs))
+    journeys, message_costs, forks = (_of_runs(table, runs) for table in count_journeys(crew, runs))
     progress("measuring delays")
-    events = scan_events(spark, runs).persist()
-    delivered = tables.deliveries(events.where("report is null"))
-    try:
-        histories = [_history(run, logged) for run, logged in zip(runs, _collect(events, runs), strict=True)]
-        deliveries = _collect(delivered, runs)
-    finally:
-        events.unpersist()
+    histories = [_history(run, logged) for run, logged in zip(runs, logs, strict=True)]
     progress("writing tables")
     summaries = []
     parts = zip(reports, link_costs, message_costs, journeys, forks, histories, deliveries, strict=True)
@@ -122,7 +120,7 @@ def _summaries(spark: SparkSession, runs: Sequence[RunInput], progress: Progress
 
 
 class Measured(NamedTuple):
-    """The results of Spark for one run: small tables and a history."""
+    """What was read of one run: small tables and a history."""
 
     reports: pa.Table
     link_costs: pa.Table
@@ -131,10 +129,6 @@ class Measured(NamedTuple):
     forks: pa.Table
     history: History
     deliveries: pa.Table
-
-
-def _collect(table: DataFrame, runs: Sequence[RunInput]) -> list[pa.Table]:
-    return _of_runs(table.toArrow(), runs)
 
 
 def _of_runs(collected: pa.Table, runs: Sequence[RunInput]) -> list[pa.Table]:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from analysis import spark
+from analysis.crew import Crew
 from analysis.tables.scan import scan_packets
 from benchmarks import report
 from hostagent.contract.messages import Purpose
@@ -80,7 +81,7 @@ def run_of(path: Path, directory: Path) -> RunInput:
 
 def costs(session: Any, path: Path, tables_in: Path) -> list[dict[str, Any]]:
     """From pcap to Parquet to the table of costs."""
-    return list(scan_packets(session, [run_of(path, tables_in)]).link_costs.to_pylist())
+    return list(scan_packets(Crew(session=session), [run_of(path, tables_in)]).link_costs.to_pylist())
 
 
 def parse(session: Any, path: Path) -> None:

@@ -30,6 +30,11 @@ class RunInput:
     groups: tuple[GroupRecord, ...] = ()
 
     @property
+    def has_captures(self) -> bool:
+        """Whether packets were captured; in virtual time every crossing of a link is written down instead."""
+        return self.run.engine != "simulator"
+
+    @property
     def members(self) -> Mapping[int, tuple[str, ...]]:
         """The members of each group at the start of the run by its number, in the order of the network's hosts. Group 0 is everybody."""
         hosts = self.network.hosts

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pyspark.find_spark_home import _find_spark_home
 
 from sparkpcap.walk import Bytes
 
@@ -121,6 +120,8 @@ def _java(name: str) -> Any:
     except ImportError as error:
         raise ValueError("files that are not on this machine's disks need the package JPype1: pip install JPype1") from error
     if not jpype.isJVMStarted():
+        from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415 - needed for such files only
+
         configured = [os.environ[name] for name in ("HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH") if name in os.environ]
         jpype.startJVM(*_JVM, classpath=[*configured, str(Path(_find_spark_home(), "jars", "*"))])
     return jpype.JClass(name)

@@ -43,7 +43,7 @@ _OPTIONAL = {
     "ryu": "Ryu is not installed, which this command needs: run ./setup.sh as root",
     **dict.fromkeys(
         ("pyspark", "py4j"),
-        "PySpark is not installed, which the analysis needs: run ./setup.sh; check, tree, export and campaign work without it",
+        "PySpark is not installed, which the analysis of captures needs: run ./setup.sh; simulated runs are analysed without it",
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""

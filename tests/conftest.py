@@ -3,6 +3,7 @@
 import hypothesis
 import pytest
 
+from analysis.crew import Crew
 from analysis.spark import start_session
 
 # How long an example takes says more of the machine than of the code.
@@ -15,3 +16,8 @@ def spark():
     session = start_session("local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def crew(spark):
+    return Crew(session=spark)

@@ -1,45 +1,58 @@
-"""The table of deliveries, a Spark DataFrame over all runs of the job with the position of the run in column `run`; and writing tables.
+"""The table of deliveries, over all runs of the job with the position of the run in column `run`; and writing tables.
 
 Other modules make the other tables: `analysis.tables.scan` packets and link costs, `analysis.tables.journeys` the costs of messages, and
-`analysis.tables.small` the tables that need no Spark.
+`analysis.tables.small` the small ones.
 """
 
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - what every Spark program calls it
 
 from analysis.tables.place import unfinished_tables
 from runfiles.format import PARQUET_METADATA
 
+_MESSAGE: Final = ["run", "origin", "sequence"]
+_COLUMNS: Final = [*_MESSAGE, "host", "broadcast_ns", "delivered_ns", "delay_ms", "position"]
 
-def deliveries(events: DataFrame) -> DataFrame:
+
+class _Destinations(msgspec.Struct):
+    """The part of the details of a broadcast that says whom it is for."""
+
+    to: list[str] = []
+
+
+def deliveries(events: pa.Table) -> pa.Table:
     """First deliveries at destinations other than the origin; a delivery at the origin says nothing about the network.
 
     The destinations of a message are those that its origin logged; a message without such a list is for all hosts.
     """
-    destinations = F.from_json("details", "to array<string>")["to"].alias("destinations")
-    broadcasts = (
-        events.where("event = 'broadcast'")
-        .groupBy("run", "origin", "sequence")
-        .agg(_first("at_ns").alias("broadcast_ns"), _first("details").alias("details"))
-        .select("run", "origin", "sequence", "broadcast_ns", destinations)
-    )
-    delivered = events.where("event = 'deliver' and host != origin").groupBy("run", "origin", "sequence", "host")
-    delay = ((F.col("delivered_ns") - F.col("broadcast_ns")) / 1e6).alias("delay_ms")
-    return (
-        delivered.agg(_first("at_ns").alias("delivered_ns"), F.min("position").alias("position"))
-        .join(broadcasts, ["run", "origin", "sequence"])
-        .where("destinations is null or size(destinations) = 0 or array_contains(destinations, host)")
-        .select("run", "origin", "sequence", "host", "broadcast_ns", "delivered_ns", delay, "position")
-    )
+    broadcasts = _first(events.filter(pc.equal(events["event"], "broadcast")), _MESSAGE, "at_ns", "details")
+    broadcasts = broadcasts.rename_columns([*_MESSAGE, "broadcast_ns", "details"])
+    elsewhere = pc.and_(pc.equal(events["event"], "deliver"), pc.not_equal(events["host"], events["origin"]))
+    delivered = _first(events.filter(elsewhere), [*_MESSAGE, "host"], "at_ns", "position")
+    delivered = delivered.rename_columns([*_MESSAGE, "host", "delivered_ns", "position"])
+    both = delivered.join(broadcasts, _MESSAGE, join_type="inner").combine_chunks()
+    both = both.filter(_are_destinations(both["host"], both["details"]))
+    delay_ns = pc.subtract(both["delivered_ns"], both["broadcast_ns"])
+    return both.append_column("delay_ms", pc.divide(delay_ns.cast(pa.float64()), 1e6)).select(_COLUMNS)
 
 
-def _first(column: str) -> Column:
-    """A column of the event that comes first in a host's log."""
-    return F.min_by(column, "position")
+def _first(events: pa.Table, keys: list[str], *columns: str) -> pa.Table:
+    """For each combination of the keys, columns of the event that comes first in a host's log."""
+    in_order = events.sort_by("position").group_by(keys, use_threads=False)
+    return in_order.aggregate([(column, "first", pc.ScalarAggregateOptions(skip_nulls=False)) for column in columns])
+
+
+def _are_destinations(hosts: pa.ChunkedArray, details: pa.ChunkedArray) -> pa.Array:
+    """Whether each host is a destination according to the details of the broadcast."""
+    texts = details.dictionary_encode().combine_chunks() if len(details) else pa.array([], pa.string()).dictionary_encode()
+    named = [frozenset(msgspec.json.decode(text or "{}", type=_Destinations).to) for text in texts.dictionary.to_pylist()]
+    to = [named[index] if index is not None else frozenset() for index in texts.indices.to_pylist()]
+    return pa.array([not names or host in names for host, names in zip(hosts.to_pylist(), to, strict=True)], pa.bool_())
 
 
 def write(table: pa.Table, directory: Path, name: str) -> None:

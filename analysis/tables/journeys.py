@@ -2,8 +2,8 @@
 
 There are as many journeys as packets, and nobody looks at single ones. So workers compute journeys from the packets table, as arrays, and
 return only how many packets had the same fate and what each message cost. A task takes a share of the packets of a run, chosen by the low
-bits of the packets' numbers, so that all sightings of a packet are in one task and a long run has several tasks. Each task reads the whole
-table and keeps its share. Up to five million sightings that is half of the work; beyond that it grows with the square.
+bits of the packets' numbers, so that all sightings of a packet are in one task and a long run has several tasks. Up to a few shares, each
+task reads the whole table and keeps its own. With more that would grow with the square, so the table is first split into files by share.
 
 Cost counts packets. A datagram that several messages share (kind 255, `hostagent.contract.wire.PACK`) is one packet. It counts for the
 message that its header names: the first of the messages with the lowest purpose. So a single message may cost nothing, and costs per
@@ -11,6 +11,7 @@ message are meaningful over a stream only. A datagram to a group is one packet t
 packets, crossings count every time that a packet or a copy was seen on an expensive link.
 """
 
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
+from analysis.crew import Batches, Crew
 from analysis.tables.copies import Forks, copy_fates
 from analysis.tables.fates import Journeys, NetworkFacts, Numbers, Sightings, facts_of, packet_fates
-from analysis.tables.scan import Batches, batch_of, distribute, packets_table
+from analysis.tables.scan import batch_of, packets_table
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import COST_DSCP
 from runfiles.reading import RunInput
@@ -54,8 +55,11 @@ the other rows count the packets that crossed an expensive link for a message. `
 
 # The number of sightings in a task: about 200 MB of arrays.
 _SIGHTINGS: Final = 1 << 20
+# So many tasks may read the whole table each.
+_MOST_READERS: Final = 4
 _NODES: Final = ("source", "target", "sender", "destination", "origin")
 _READ: Final = (*_NODES, "purpose", "packet", "sequence", "at_ns", "dscp", "expensive")
+_TEXTS: Final = [*_NODES, "purpose"]
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 _FLAGS: Final = tuple(field.name for field in FATES if pa.types.is_boolean(field.type))
 
@@ -80,16 +84,22 @@ class Costs(NamedTuple):
     crossings: Numbers
 
 
-def count_journeys(spark: SparkSession, runs: Sequence[RunInput]) -> Counted:
+def count_journeys(crew: Crew, runs: Sequence[RunInput]) -> Counted:
     """Count what became of the packets of every run."""
+    sightings = [_sightings_in(packets_table(run.directory)) for run in runs]
+    shares = list(map(_shares, sightings))
+    split = [packets_table(run.directory) for run, of in zip(runs, shares, strict=True) if of > _MOST_READERS]
+    crew.do([partial(_split, file, max(shares)) for place in split for file in place.glob("part-*")], COUNTED, sum(sightings))
     tasks = [
         partial(_counted, number, run.directory, facts, some, of)
         for number, run in enumerate(runs)
         for facts in [facts_of(run)]
-        for of in [_tasks(packets_table(run.directory))]
+        for of in [max(shares) if shares[number] > _MOST_READERS else shares[number]]
         for some in range(of)
     ]
-    found = distribute(spark, tasks, COUNTED).toArrow()
+    found = crew.do(tasks, COUNTED, sum(sightings))
+    for place in split:
+        shutil.rmtree(_shares_of(place))
     is_fate, is_fork = found["example"].is_valid(), found["node"].is_valid()
     fates = found.filter(is_fate).group_by(["run", *FATES.names[:-1]], use_threads=False)
     costs = found.filter(pc.invert(pc.or_(is_fate, is_fork))).group_by(["run", *MESSAGES.names], use_threads=False)
@@ -105,15 +115,26 @@ def count_journeys(spark: SparkSession, runs: Sequence[RunInput]) -> Counted:
     )
 
 
-def _tasks(place: Path) -> int:
-    """The number of tasks for a table: a power of two, or none for an empty table."""
-    sightings = sum(pq.read_metadata(file).num_rows for file in place.glob("part-*"))
+def _sightings_in(place: Path) -> int:
+    """The number of rows of a packets table."""
+    return sum(pq.read_metadata(file).num_rows for file in place.glob("part-*"))
+
+
+def _shares(sightings: int) -> int:
+    """The number of shares of a table: a power of two, or none for an empty table."""
     return 1 << (sightings // _SIGHTINGS).bit_length() if sightings else 0
+
+
+def _shares_of(place: Path) -> Path:
+    """Where the shares of a packets table are."""
+    return place.with_name("shares")
 
 
 def _counted(number: int, directory: Path, facts: NetworkFacts, some: int, of: int) -> Batches:
     """Count the journeys of share `some` of the packets of a run; there are `of` shares."""
-    fates, costs, forks = journeys(_read(packets_table(directory), some, of), facts)
+    place = packets_table(directory)
+    sightings = _read_split(place, some) if of > _MOST_READERS else _read(place, some, of)
+    fates, costs, forks = journeys(sightings, facts)
     for table in (_fates(fates, facts), _message_costs(costs, facts), _forks(forks, facts)):
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         yield batch_of(COUNTED, table.num_rows, columns | {"run": pa.repeat(number, table.num_rows)})
@@ -121,9 +142,31 @@ def _counted(number: int, directory: Path, facts: NetworkFacts, some: int, of: i
 
 def _read(place: Path, some: int, of: int) -> pa.Table:
     """The sightings of every packet whose number modulo `of` is `some`, with texts encoded as dictionaries."""
-    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=(*_NODES, "purpose")))
+    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=_TEXTS))
     chosen = pc.bit_wise_and(ds.field("packet"), of - 1) == some
     return ds.dataset(place, format=form).to_table(list(_READ), filter=chosen, use_threads=False)
+
+
+def _split(file: Path, of: int) -> Batches:
+    """Split one file of a packets table into files by share; a sighting without a packet is of no journey."""
+    reader = pq.ParquetFile(file, read_dictionary=_TEXTS)
+    for number, batch in enumerate(reader.iter_batches(_SIGHTINGS, columns=list(_READ), use_threads=False)):
+        known = batch.filter(batch["packet"].is_valid())
+        share = known["packet"].to_numpy() & (of - 1)
+        grouped = known.take(pa.array(np.argsort(share, kind="stable")))
+        ends = np.cumsum(np.bincount(share, minlength=of))
+        for some, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            part = _shares_of(file.parent) / str(some) / f"{file.stem}-{number}.arrow"
+            part.parent.mkdir(parents=True, exist_ok=True)
+            with pa.ipc.new_file(part, grouped.schema) as writer:
+                writer.write_batch(grouped.slice(start, end - start))
+    yield from ()
+
+
+def _read_split(place: Path, some: int) -> pa.Table:
+    """The sightings of one share of a table that was split."""
+    files = sorted((_shares_of(place) / str(some)).iterdir())
+    return pa.concat_tables([pa.ipc.open_file(file).read_all() for file in files])
 
 
 def journeys(sightings: pa.Table, facts: NetworkFacts) -> tuple[Journeys, Costs, Forks]:

@@ -1,12 +1,12 @@
-"""Capture files to the packets table, and event logs to Spark rows: each worker reads some files, or parts of files.
+"""Capture files to the packets table, and event logs to the table of events: each worker reads some files, or parts of files.
 
-`sparkpcap` reads the captures; this module turns numbers into names. Workers write the packets table themselves, since passing every
+`sparkpcap` reads the captures; this module turns numbers into names. Crew write the packets table themselves, since passing every
 packet to the JVM would take most of the time. For each part of a file they return a `report` (what the part holds and what could not be
 read) and the costs of the link. So one pass over the files gives packets, reports and costs, and a missing or damaged file becomes a
 sentence in the books instead of a failed job.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv4Address
@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.books import FOREIGN, CaptureReport
+from analysis.crew import Batches, Crew
 from analysis.tables.place import discard, unfinished_tables
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import COST_DSCP, FIELDS, MAGIC, VERSION, Header
@@ -91,7 +90,8 @@ EVENTS: Final = pa.schema(
 """One row for each logged event that histories use (`runfiles.event_logs.KEPT`). `details` is JSON, or null without details."""
 
 _BATCH: Final = 200_000
-_TASK: Final = pa.schema([("task", pa.int32())])
+BYTES_OF_AN_EVENT: Final = 100
+"""About so long is a line of an event log."""
 _ETHERNET_HEADER: Final = 14
 _FIRST_GROUP: Final = int(IPv4Address(group_address(0)))
 # Only texts are encoded with a dictionary: trying it for numbers takes as long as all other writing.
@@ -99,9 +99,6 @@ _TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.typ
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
 _READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
-
-Batches = Iterator[pa.RecordBatch]
-Task = Callable[[], Batches]
 
 
 class _Names(NamedTuple):
@@ -123,11 +120,11 @@ class Scanned(NamedTuple):
     link_costs: pa.Table
 
 
-def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: bool = True) -> Scanned:
+def scan_packets(crew: Crew, runs: Sequence[RunInput], *, guessing: bool = True) -> Scanned:
     """Write the packets table of every run, from captures or from crossings of a simulation; again if cuts were guessed wrongly."""
     places = [_empty_table(run.directory) for run in runs]
     names = [_names(run) for run in runs]
-    simulated = [number for number, run in enumerate(runs) if run.run.engine == "simulator"]
+    simulated = [number for number, run in enumerate(runs) if not run.has_captures]
     captures = {
         str(run.directory / capture.file): (number, item)
         for number, run in enumerate(runs)
@@ -150,12 +147,16 @@ def scan_packets(spark: SparkSession, runs: Sequence[RunInput], *, guessing: boo
                 writer.write_batch(packets)
                 yield _costs(run, packets)
 
-    planned = plan(list(captures), spark.sparkContext.defaultParallelism, guessing=guessing)
-    tasks: list[Task] = [partial(store_parts, number, parts) for number, parts in enumerate(planned)]
-    tasks += [partial(store_crossings, run) for run in simulated]
-    accounts = distribute(spark, tasks, ACCOUNTS).toArrow()
+    accounts = ACCOUNTS.empty_table()
+    if captures:
+        planned = plan(list(captures), crew.session().sparkContext.defaultParallelism, guessing=guessing)
+        accounts = crew.do([partial(store_parts, number, parts) for number, parts in enumerate(planned)], ACCOUNTS)
+    if simulated:
+        rows = sum(pq.read_metadata(runs[run].directory / CROSSINGS).num_rows for run in simulated)
+        of_crossings = crew.do([partial(store_crossings, run) for run in simulated], ACCOUNTS, rows)
+        accounts = pa.concat_tables([accounts, of_crossings])
     if guessing and pc.any(accounts["missed"]).as_py():
-        return scan_packets(spark, runs, guessing=False)
+        return scan_packets(crew, runs, guessing=False)
     is_report = accounts["report"].is_valid()
     return Scanned(accounts.filter(is_report).select(["run", "report"]), _sums(accounts.filter(pc.invert(is_report))))
 
@@ -182,26 +183,15 @@ def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
     (place / f".{name}").replace(place / name)
 
 
-def scan_events(spark: SparkSession, runs: Sequence[RunInput]) -> DataFrame:
+def scan_events(crew: Crew, runs: Sequence[RunInput]) -> pa.Table:
     """Every event that a history is made of, in every log of every run, with a report for each log that is damaged."""
-    tasks = [
-        partial(read_events, host, run.directory / "events" / f"{host}.jsonl", number)
+    logs = [
+        (number, host, run.directory / "events" / f"{host}.jsonl")
         for number, run in enumerate(runs)
         for host in run.network.hosts
     ]
-    return distribute(spark, tasks, EVENTS)
-
-
-def distribute(spark: SparkSession, tasks: Sequence[Task], schema: pa.Schema) -> DataFrame:
-    """Distribute the tasks over the workers."""
-
-    def work(batches: Iterable[pa.RecordBatch]) -> Batches:
-        for batch in batches:
-            for number in batch["task"].to_pylist():
-                yield from tasks[number]()
-
-    numbers = [(number,) for number in range(len(tasks))]
-    return spark.createDataFrame(numbers, from_arrow_schema(_TASK)).mapInArrow(work, from_arrow_schema(schema))
+    rows = sum(path.stat().st_size for _, _, path in logs if path.exists()) // BYTES_OF_AN_EVENT
+    return crew.do([partial(read_events, host, path, number) for number, host, path in logs], EVENTS, rows)
 
 
 def _names(run: RunInput) -> _Names:

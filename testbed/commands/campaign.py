@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.crew import Crew
 from analysis.judging.findings import Verdict
 from hostagent.protocols import PROTOCOLS
 from simulator import campaign as campaigns
@@ -19,7 +20,6 @@ from simulator import cases
 from simulator.swarm import FEWEST_HOSTS, MOST_HOSTS, draw_case, troubles
 from testbed.errors import CannotRun
 from testbed.ownership import hand_over
-from testbed.running.background import SparkStart
 from testbed.running.settings import check_parameters, split_settings
 from testbed.running.workers import spread
 from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
@@ -79,7 +79,7 @@ def _parameters(protocol: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
-    spark = SparkStart(arguments.spark_master).wait if arguments.spark_master else None
+    spark = Crew(arguments.spark_master).session if arguments.spark_master else None
     work = partial(campaigns.run_seed, protocol, parameters=parameters, medium=arguments.medium, brief=arguments.brief)
     tally = campaigns.Tally()
     with bar(f"{protocol}", len(seeds)) as advance:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word
 from analysis.figures.comparison import Comparison, compared, difference_lines, interval_lines, method_lines
 from analysis.figures.repeats import Group, grouped
@@ -17,7 +18,6 @@ from runfiles.reading import load, runs_in
 from scenarios import catalogue
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
-from testbed.running.background import SparkStart
 from testbed.status import status_of
 from testbed.terminal import errors, output, progress
 
@@ -75,16 +75,14 @@ def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:
 
 
 def measured(directories: Sequence[Path], master: str | None) -> list[MeasuredRun]:
-    """Runs with their figures. Spark is started only if a run is not analysed yet."""
+    """Runs with their figures. Those that are not analysed yet are analysed first."""
     inputs = {directory: load(directory) for directory in directories}
     if missing := [directory for directory in directories if not _is_analysed(directory)]:
         errors.print(f"{len(missing)} of {len(directories)} runs are not analysed yet", soft_wrap=True)
         with progress("analysis") as show:
-            show("starting Spark")
-            session = SparkStart(master).wait()
-            from analysis import job  # noqa: PLC0415 - two threads must not import PySpark at the same time
+            from analysis import job  # noqa: PLC0415 - slow to import
 
-            job.analyse(missing, session, show)
+            job.analyse(missing, Crew(master), show)
     return [MeasuredRun(run, read_summary(directory)) for directory, run in inputs.items()]
 
 

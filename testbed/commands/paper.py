@@ -10,6 +10,7 @@ import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from analysis.crew import Crew
 from papers import PAPERS
 from papers.findings import WORDS, Findings, findings_of
 from papers.page import read_summary, view_of, write_index, write_overview, write_page, write_summary
@@ -20,7 +21,6 @@ from testbed.commands.sweep import analyse_unread, make_left
 from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.running import engines, sweep, workers
-from testbed.running.background import SparkStart
 from testbed.status import HOLDS, status_of
 from testbed.terminal import bar, errors, output
 
@@ -93,8 +93,10 @@ def _make(shelves: Sequence[Shelf], out: Path, arguments: Namespace) -> list[swe
     left = [task for task in tasks if not sweep.is_made(task)]
     (out / "failures.jsonl").unlink(missing_ok=True)
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
-    spark = SparkStart(arguments.spark_master)
-    cluster = spark.wait if arguments.spark_master else None
+    crew = Crew(arguments.spark_master)
+    if engine.captures:
+        crew.begin()
+    cluster = crew.session if arguments.spark_master else None
     for shelf in shelves:
         for study in shelf.paper.studies:
             points = [item for item in shelf.points(study) if not item[0].exists()]
@@ -102,8 +104,8 @@ def _make(shelves: Sequence[Shelf], out: Path, arguments: Namespace) -> list[swe
                 for _ in workers.spread(partial(work_out, study), points, arguments.jobs, cluster, at_a_time=1):
                     advance("")
     with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
-        failed = make_left(left, engine, spark, arguments, out)
-    analyse_unread([task for task in tasks if sweep.is_made(task)], spark)
+        failed = make_left(left, engine, crew, arguments, out)
+    analyse_unread([task for task in tasks if sweep.is_made(task)], crew)
     return failed
 
 

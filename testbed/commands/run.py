@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
 from analysis.figures.repeats import Group, grouped
 from analysis.pages.terminal_tables import claims_table, summary_table
@@ -24,7 +25,6 @@ from testbed.errors import CannotRun
 from testbed.network import vm
 from testbed.ownership import hand_over
 from testbed.running import engines
-from testbed.running.background import SparkStart
 from testbed.running.settings import choose, split_settings
 from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
@@ -108,42 +108,45 @@ def new_results(name: str) -> Path:
 
 
 def _run_all(tasks: Sequence[Task], engine: str, out: Path, definition: catalogue.Definition | None, arguments: Namespace) -> int:
-    status, spark = HOLDS, None
+    status, crew = HOLDS, None
     outputs = [task.output for task in tasks]
     hand_over(out)
     with kept_runs_told(outputs, out):
         if engine == "mininet" and arguments.vm_words is not None:
-            status, spark = in_guest(arguments.vm_words, outputs, out, arguments.spark_master)
+            status, crew = in_guest(arguments.vm_words, outputs, out, arguments.spark_master)
         else:
-            spark = _measure(tasks, engines.find(engine, out), out, arguments.spark_master)
-        if spark is None:
+            crew = _measure(tasks, engines.find(engine, out), out, arguments.spark_master)
+        if crew is None:
             return status
-        return analyse_runs(outputs, spark, out, definition, as_json=arguments.json)
+        return analyse_runs(outputs, crew, out, definition, as_json=arguments.json)
 
 
-def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: str | None) -> SparkStart | None:
+def _measure(tasks: Sequence[Task], engine: engines.Engine, out: Path, master: str | None) -> Crew | None:
     """Run every task. In a guest of `castbed vm` Spark is not started, as the process outside analyses the runs."""
     for task in tasks:
         engine.refuse_impossible(task)
     networks = dict.fromkeys(task.scenario.network.name for task in tasks)
     errors.print(f"{', '.join(networks)}: {engine.about}; results in {out}", soft_wrap=True)
-    spark = None if vm.is_guest() else SparkStart(master)
-    before_traffic = spark.wait if spark else vm.wait_for_host
+    crew = None if vm.is_guest() else Crew(master)
+    before_traffic = crew.session if crew else vm.wait_for_host
+    if crew and engine.captures:
+        crew.begin()
     for task in tasks:
         with progress(f"{task.scenario_name}, {task.label}, seed {task.seed}") as show:
             engine.run(task, show, before_traffic)
-    return spark
+    return crew
 
 
 def in_guest(
     words: Sequence[str], outputs: Sequence[Path], out: Path, master: str | None, *, reads: bool = False
-) -> tuple[int, SparkStart | None]:
+) -> tuple[int, Crew | None]:
     """Run the tasks in a virtual machine. If that fails, the guest has printed the reason, and there is nothing to analyse."""
-    spark = SparkStart(master)
+    crew = Crew(master)
+    crew.begin()
     # A guest that is killed does not remove its unfinished runs.
     with unfinished_removed(*outputs):
-        status = vm.run([*words, "--out", str(out)], spark.wait, reads=reads)
-    return status, spark if status == HOLDS else None
+        status = vm.run([*words, "--out", str(out)], crew.session, reads=reads)
+    return status, crew if status == HOLDS else None
 
 
 def demo(arguments: Namespace) -> int:
@@ -156,24 +159,23 @@ def analyse(arguments: Namespace) -> int:
     """Analyse runs that exist, from this machine or another. Needs no root."""
     places = [opened(place) for place in arguments.runs]
     directories = runs_in(places)
-    for directory in directories:
-        load_run(directory)
+    crew = Crew(arguments.spark_master)
+    loaded = [load_run(directory) for directory in directories]
+    if any(run.has_captures for run in loaded):
+        crew.begin()
     out = arguments.out or places[0]
     hand_over(*directories, out)
-    return analyse_runs(directories, SparkStart(arguments.spark_master), out, as_json=arguments.json)
+    return analyse_runs(directories, crew, out, as_json=arguments.json)
 
 
 def analyse_runs(
-    directories: Sequence[Path], spark: SparkStart, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
+    directories: Sequence[Path], crew: Crew, out: Path, definition: catalogue.Definition | None = None, *, as_json: bool
 ) -> int:
     """Analyse runs, evaluate the claims of their scenario, and write the report."""
     with progress("analysis") as show:
-        show("starting Spark")
-        session = spark.wait()
-        # Imported only now: two threads must not import PySpark at the same time.
         from analysis import job
 
-        summaries = job.analyse(directories, session, show)
+        summaries = job.analyse(directories, crew, show)
         runs = [MeasuredRun(load_run(directory), summary) for directory, summary in zip(directories, summaries, strict=True)]
         groups = grouped(runs)
         plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")

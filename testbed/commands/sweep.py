@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.crew import Crew
 from analysis.figures.comparison import compared
 from analysis.figures.repeats import grouped
 from scenarios import catalogue
@@ -15,7 +16,6 @@ from testbed.commands.run import kept_runs_told
 from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.running import engines, sweep, workers
-from testbed.running.background import SparkStart
 from testbed.running.tasks import Task
 from testbed.status import HOLDS, UNKNOWN, status_of
 from testbed.terminal import bar, errors, output
@@ -42,13 +42,15 @@ def command(arguments: Namespace) -> int:
     sweep.begin(plan, out)
     left = [task for task in tasks if not sweep.is_made(task)]
     errors.print(f"{len(tasks)} runs, {len(tasks) - len(left)} of them made before; results in {out}", soft_wrap=True)
-    spark = SparkStart(arguments.spark_master)
+    crew = Crew(arguments.spark_master)
+    if engine.captures:
+        crew.begin()
     with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
-        failed = make_left(left, engine, spark, arguments, out)
+        failed = make_left(left, engine, crew, arguments, out)
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first failure is {failed[0].run}: {failed[0].reason}")
-    analyse_unread(made, spark)
+    analyse_unread(made, crew)
     runs = measured([task.output for task in made], arguments.spark_master)
     groups = grouped(runs)
     found = compared(groups, "label")
@@ -64,23 +66,21 @@ def command(arguments: Namespace) -> int:
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
-def analyse_unread(made: Sequence[Task], spark: SparkStart) -> None:
+def analyse_unread(made: Sequence[Task], crew: Crew) -> None:
     """Analyse the runs that are not analysed yet."""
     unread = [task for task in made if not (task.output / "summary.json").exists()]
     if unread:
         with bar("analysing", len(unread)) as advance:
-            for some in sweep.analyse(spark.wait(), unread):
+            for some in sweep.analyse(crew, unread):
                 for _ in some:
                     advance("")
 
 
-def make_left(
-    left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace, out: Path
-) -> list[sweep.Failure]:
+def make_left(left: Sequence[Task], engine: engines.Engine, crew: Crew, arguments: Namespace, out: Path) -> list[sweep.Failure]:
     """Make the runs that are left. Runs that could not be made are recorded and returned."""
     failed = []
     with bar("simulating" if arguments.on == "simulator" else "running", len(left)) as advance:
-        for task, reason in zip(left, _reasons(left, engine, spark, arguments), strict=True):
+        for task, reason in zip(left, _reasons(left, engine, crew, arguments), strict=True):
             if reason:
                 sweep.note(task, reason, out)
                 failed.append(sweep.Failure(str(task.output.relative_to(out)), reason))
@@ -88,13 +88,13 @@ def make_left(
     return failed
 
 
-def _reasons(left: Sequence[Task], engine: engines.Engine, spark: SparkStart, arguments: Namespace) -> Iterator[str]:
+def _reasons(left: Sequence[Task], engine: engines.Engine, crew: Crew, arguments: Namespace) -> Iterator[str]:
     """Make runs, several at a time in virtual time. For each run, the reason why it could not be made, or nothing."""
 
     def run(task: Task) -> None:
         engine.refuse_impossible(task)
-        engine.run(task, lambda *_: None, spark.wait)
+        engine.run(task, lambda *_: None, crew.session)
 
     if arguments.on == "mininet":
         return (sweep.make(task, run) for task in left)
-    return workers.spread(sweep.simulate, left, arguments.jobs, spark.wait if arguments.spark_master else None, at_a_time=1)
+    return workers.spread(sweep.simulate, left, arguments.jobs, crew.session if arguments.spark_master else None, at_a_time=1)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn, Self
 
+from analysis.crew import Crew
 from scenarios import Scenario, Variant, Workload
 from scenarios.scenario import dump as dump_scenario
 from testbed.commands.run import analyse_runs, in_guest, kept_runs_told, new_results
@@ -17,7 +18,6 @@ from testbed.live.session import Live
 from testbed.network import doctor, vm
 from testbed.ownership import hand_over
 from testbed.running import runner
-from testbed.running.background import SparkStart
 from testbed.running.runner import Stage
 from testbed.running.settings import choose, split_settings
 from testbed.running.tasks import Task, promise_of
@@ -54,7 +54,7 @@ def up(arguments: Namespace) -> int:
             runner.run(task, machine, shown, play=lambda stage, _: _converse(stage, name, arguments.lasts, shown))
         if vm.is_guest():
             return HOLDS
-        return analyse_runs([task.output], SparkStart(arguments.spark_master), out, as_json=arguments.json)
+        return analyse_runs([task.output], Crew(arguments.spark_master), out, as_json=arguments.json)
 
 
 def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable") -> None:

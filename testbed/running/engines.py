@@ -20,6 +20,8 @@ class Engine:
 
     about: str
     """How packets travel, for the first line that a user sees."""
+    captures: bool
+    """Whether its runs leave captures, which Spark reads."""
     refuse_impossible: Callable[[Task], None]
     """Raise an error, before anything is made, if the engine cannot run a task."""
     run: Callable[[Task, Progress, Callable[[], object]], None]
@@ -37,6 +39,7 @@ def _mininet(output: Path) -> Engine:
 
     return Engine(
         about=f"{machine.datapath} datapath; links by {machine.shaping}",
+        captures=True,
         refuse_impossible=lambda task: runner.refuse_impossible(task, machine),
         run=lambda task, show, before_traffic: runner.run(task, machine, show, before_traffic),
     )
@@ -46,6 +49,7 @@ def _simulator(output: Path) -> Engine:
     doctor.require_disk(output)
     return Engine(
         about="virtual time",
+        captures=False,
         refuse_impossible=lambda task: refuse_unknown(task.scenario.faults, KNOWN, "the simulator"),
         run=lambda task, show, _: simulated.run(task, show),
     )

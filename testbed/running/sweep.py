@@ -27,8 +27,7 @@ from testbed.running.tasks import Task, is_finished
 from topologies import NetworkError, files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from analysis.crew import Crew
     from analysis.figures.summary import Summary
 
 T = TypeVar("T")
@@ -174,9 +173,9 @@ def simulate(task: Task) -> str:
     return make(task, lambda inside: simulated.run(inside, lambda *_: None))
 
 
-def analyse(spark: "SparkSession", made: Sequence[Task]) -> Iterator[list["Summary"]]:
+def analyse(crew: "Crew", made: Sequence[Task]) -> Iterator[list["Summary"]]:
     """Analyse runs, some at a time, without the plots of single runs, which take long; the command `analyse` makes them."""
-    from analysis import job  # noqa: PLC0415 - Spark must be up before it is imported
+    from analysis import job  # noqa: PLC0415 - slow to import
 
     for start in range(0, len(made), ANALYSED_TOGETHER):
-        yield job.analyse([task.output for task in made[start : start + ANALYSED_TOGETHER]], spark, drawing=False)
+        yield job.analyse([task.output for task in made[start : start + ANALYSED_TOGETHER]], crew, drawing=False)

@@ -319,7 +319,7 @@ def root(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def summaries(spark, root) -> dict[str, Summary]:
+def summaries(crew, root) -> dict[str, Summary]:
     made = {
         "honest": honest(),
         "lossy": lossy(),
@@ -336,13 +336,13 @@ def summaries(spark, root) -> dict[str, Summary]:
     }
     directories = [maker.write(root / name) for name, maker in made.items()]
     directories += [_damage_captures(honest().write(root / "damaged")), _damage_events(honest().write(root / "cut short"))]
-    found = dict(zip([*made, "damaged", "cut short"], analyse(directories, spark), strict=True))
+    found = dict(zip([*made, "damaged", "cut short"], analyse(directories, crew), strict=True))
     cooked = {}
     for cook in (*COOKED, *COOKED_COPIES):
         maker = honest() if cook in COOKED else multicast()
         cook(maker)
         cooked[cook.__name__] = maker.write(root / cook.__name__)
-    return found | dict(zip(cooked, analyse(list(cooked.values()), spark, drawing=False), strict=True))
+    return found | dict(zip(cooked, analyse(list(cooked.values()), crew, drawing=False), strict=True))
 
 
 def _damage_captures(directory: Path) -> Path:
@@ -628,20 +628,20 @@ def test_runs_of_one_protocol_are_told_apart_by_their_seeds(summaries):
     assert "…" not in console.file.getvalue()
 
 
-def test_what_is_no_run_is_a_sentence(spark, tmp_path):
+def test_what_is_no_run_is_a_sentence(crew, tmp_path):
     with pytest.raises(ResultsError, match=r"is not a finished run: run.json cannot be read"):
-        analyse([tmp_path], spark)
+        analyse([tmp_path], crew)
     directory = honest().write(tmp_path / "run")
     (directory / "run.json").write_text("{}")
     with pytest.raises(ResultsError, match=r"run.json is not what a run writes"):
-        analyse([directory], spark)
+        analyse([directory], crew)
 
 
-def test_results_that_cannot_be_written_are_a_sentence(spark, tmp_path):
+def test_results_that_cannot_be_written_are_a_sentence(crew, tmp_path):
     directory = honest().write(tmp_path / "run")
     (directory / "tables").write_text("in the way")
     with pytest.raises(ResultsError, match=r"cannot be written: .*tables"):
-        analyse([directory], spark)
+        analyse([directory], crew)
 
 
 def test_the_small_tables_say_what_the_run_was(summaries, root):
@@ -657,12 +657,12 @@ def test_the_small_tables_say_what_the_run_was(summaries, root):
     assert rows("faults") == rows("parents") == []
 
 
-def test_what_was_cut_wrongly_is_read_anew(spark, tmp_path, monkeypatch):
+def test_what_was_cut_wrongly_is_read_anew(crew, tmp_path, monkeypatch):
     """A guess that lands in the middle of a record leaves no trace in tables and reports."""
     run = load(honest().write(tmp_path / "run"))
 
     def scanned():
-        found = scan.scan_packets(spark, [run])
+        found = scan.scan_packets(crew, [run])
         return sorted(map(str, pq.read_table(scan.packets_table(run.directory)).to_pylist())), found.reports.sort_by("report")
 
     right, asked = scanned(), []
@@ -677,18 +677,26 @@ def test_what_was_cut_wrongly_is_read_anew(spark, tmp_path, monkeypatch):
     assert asked == [True, False]
 
 
-def test_journeys_are_the_same_however_many_tasks_share_them(spark, tmp_path, monkeypatch):
+def test_journeys_are_the_same_however_many_tasks_share_them(crew, tmp_path, monkeypatch):
     run = load(honest().write(tmp_path / "run"))
-    scan.scan_packets(spark, [run])
+    scan.scan_packets(crew, [run])
 
     def counted():
-        fates, costs, _ = journeys.count_journeys(spark, [run])
+        fates, costs, _ = journeys.count_journeys(crew, [run])
         return fates.drop_columns("example").to_pylist(), costs.sort_by([("sequence", "ascending"), ("purpose", "ascending")])
 
-    together = counted()
+    together, split = counted(), []
+    real = journeys._split
+    monkeypatch.setattr(journeys, "_split", lambda *some: split.append(some) or real(*some))
     monkeypatch.setattr(journeys, "_SIGHTINGS", 4)
-    assert journeys._tasks(scan.packets_table(run.directory)) > 2
+    assert journeys._shares(journeys._sightings_in(scan.packets_table(run.directory))) > 4
     assert counted() == together
+    assert split
+    monkeypatch.setattr(journeys, "_MOST_READERS", 1000)
+    split.clear()
+    assert counted() == together
+    assert not split
+    assert not journeys._shares_of(scan.packets_table(run.directory)).exists()
 
 
 def _halves(part):
@@ -704,34 +712,34 @@ def contents(directory):
     return {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_an_analysis_that_fails_leaves_every_run_as_it_was(spark, tmp_path, monkeypatch):
+def test_an_analysis_that_fails_leaves_every_run_as_it_was(crew, tmp_path, monkeypatch):
     """The second of two runs cannot be analysed: neither counts as analysed, nor is one that was before changed."""
     first, second = (honest().write(tmp_path / name) for name in ("first", "second"))
-    analyse([first], spark, drawing=False)
+    analyse([first], crew, drawing=False)
     before = contents(tmp_path)
     monkeypatch.setattr(job, "small_tables", _fails_on("second"))
     with pytest.raises(ResultsError, match="No space left on device"):
-        analyse([first, second], spark, drawing=False)
+        analyse([first, second], crew, drawing=False)
     assert contents(tmp_path) == before
     assert not (second / "summary.json").exists()
 
 
-def test_an_analysis_that_was_killed_is_made_anew(spark, tmp_path):
+def test_an_analysis_that_was_killed_is_made_anew(crew, tmp_path):
     directory = honest().write(tmp_path / "run")
     (directory / ".tables" / "packets.parquet").mkdir(parents=True)
     (directory / ".tables" / "packets.parquet" / "part-99.parquet").write_text("half a table")
-    analyse([directory], spark, drawing=False)
+    analyse([directory], crew, drawing=False)
     assert not (directory / ".tables").exists()
     assert sorted(path.name for path in (directory / "tables" / "packets.parquet").iterdir()) == ["part-0.parquet"]
 
 
-def test_there_is_no_summary_while_tables_are_replaced(spark, tmp_path, monkeypatch):
+def test_there_is_no_summary_while_tables_are_replaced(crew, tmp_path, monkeypatch):
     """Killed in that moment, the run is not analysed."""
     directory = honest().write(tmp_path / "run")
-    analyse([directory], spark, drawing=False)
+    analyse([directory], crew, drawing=False)
     monkeypatch.setattr(job, "write_summary", lambda *_: Path("/dev/full").write_text("summary"))
     with pytest.raises(ResultsError, match="No space left on device"):
-        analyse([directory], spark, drawing=False)
+        analyse([directory], crew, drawing=False)
     assert not (directory / "summary.json").exists()
 
 

@@ -11,7 +11,7 @@ from tests.analysis.synthetic import START_NS, Maker, honest
 
 
 @pytest.fixture(scope="module")
-def analysed(spark, tmp_path_factory):
+def analysed(crew, tmp_path_factory):
     """Two messages in one datagram to each host, and two acknowledgements in one from each; and a run in which nobody counted."""
     maker = Maker("packed")
     for sequence in (1, 2):
@@ -23,7 +23,7 @@ def analysed(spark, tmp_path_factory):
         counters["messages"] = 2 * counters["sent"]
     root = tmp_path_factory.mktemp("runs")
     directories = [maker.write(root / "packed"), honest().write(root / "honest")]
-    return root / "packed", analyse(directories, spark)
+    return root / "packed", analyse(directories, crew)
 
 
 def test_costs_count_packets_and_not_what_is_in_them(analysed):

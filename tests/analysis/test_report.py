@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from types import SimpleNamespace, UnionType
+from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
@@ -14,6 +14,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.crew import Crew
 from analysis.figures.claims import Claim, write_claims
 from analysis.pages.report import render
 from analysis.pages.view import ReportView
@@ -84,13 +85,11 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def out(place, spark, tmp_path_factory):
+def out(place, tmp_path_factory):
     """What a comparison leaves; the first one has to analyse the runs."""
     started = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            compare_commands, "SparkStart", lambda master: started.append(master) or SimpleNamespace(wait=lambda: spark)
-        )
+        patch.setattr(compare_commands, "Crew", lambda master: started.append(master) or Crew(master))
         out = tmp_path_factory.mktemp("compared")
         assert compare(place, "--out", out, "--message", "h1:2") == 0
     assert started == [None]
@@ -116,7 +115,7 @@ class Links(HTMLParser):
 
 @pytest.mark.usefixtures("out")
 def test_what_is_analysed_is_not_analysed_again(place, tmp_path, monkeypatch, capfdbinary):
-    monkeypatch.setattr(compare_commands, "SparkStart", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr(compare_commands, "Crew", lambda _: pytest.fail("runs were analysed again"))
     assert compare(place / "basic", "--out", tmp_path, "--json") == 0
     told = json.loads(capfdbinary.readouterr().out)
     (group,) = told["comparison"]["groups"]

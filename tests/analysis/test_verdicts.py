@@ -61,7 +61,7 @@ def test_an_honest_run_keeps_every_promise(tmp_path):
     assert tuple(judgement.findings) == EVERYTHING.guarantees
 
 
-def test_spark_comes_to_the_same_findings(spark, tmp_path):
+def test_spark_comes_to_the_same_findings(crew, tmp_path):
     bound = TimeBound(timing=Timing.P2, bound_ms=10, process_ms=0, network_ms=5)
     guarantees = (*EVERYTHING.guarantees, Guarantee.GENUINE)
     maker = sampled(msgspec.structs.replace(EVERYTHING, retained=3, guarantees=guarantees, time_bounds=(bound,)))
@@ -71,7 +71,7 @@ def test_spark_comes_to_the_same_findings(spark, tmp_path):
     directory = maker.write(tmp_path / "run")
     unknown = {promise for promise, found in check_run(directory).findings.items() if found.verdict is Verdict.UNKNOWN}
     assert unknown == {Guarantee.GENUINE, str(bound)}
-    (summary,) = analyse([directory], spark)
+    (summary,) = analyse([directory], crew)
     quick = check_run(directory, recorded)
     assert summary.checks == quick.findings
     assert (summary.checks[str(bound)].cases, summary.checks[str(bound)].longest_ms) == (8, 4.0)

@@ -68,9 +68,9 @@ def test_a_run_of_format_1_is_read_checked_and_run_again(old, engine, tmp_path):
     assert load(again(old[engine], tmp_path / "again")).network == run.network
 
 
-def test_runs_of_format_1_are_analysed_and_compared(old, spark):
+def test_runs_of_format_1_are_analysed_and_compared(old, crew):
     before = {name: read_summary(directory) for name, directory in old.items()}
-    after = dict(zip(old, job.analyse(list(old.values()), spark, drawing=False), strict=True))
+    after = dict(zip(old, job.analyse(list(old.values()), crew, drawing=False), strict=True))
     measured = [MeasuredRun(load(directory), after[name]) for name, directory in old.items()]
     assert {group.name for group in compared(grouped(measured), "label").groups} == {"basic", "cluster-tree"}
     for name, directory in old.items():

@@ -202,39 +202,38 @@ def made(tmp_path_factory):
     return directory
 
 
-def concluded(made, spark, out, capfdbinary, **functions):
+def concluded(made, crew, out, capfdbinary, **functions):
     """The exit status, and what was printed, of an analysis with these functions of a scenario."""
     definition = Definition("mine", "", lambda: SCENARIO, **functions)
-    start = SimpleNamespace(wait=lambda: spark)
-    status = run_commands.analyse_runs([made], start, out, definition, as_json=True)
+    status = run_commands.analyse_runs([made], crew, out, definition, as_json=True)
     return status, json.loads(capfdbinary.readouterr().out)
 
 
 @pytest.mark.parametrize(("holds", "status"), [(True, 0), (False, 1), (None, 2)])
-def test_the_exit_status_says_whether_the_claims_hold(made, spark, tmp_path, capfdbinary, holds, status):
+def test_the_exit_status_says_whether_the_claims_hold(made, crew, tmp_path, capfdbinary, holds, status):
     claim = msgspec.structs.replace(YES, holds=holds)
-    found, printed = concluded(made, spark, tmp_path, capfdbinary, claims=looks_at("basic", claim=claim))
+    found, printed = concluded(made, crew, tmp_path, capfdbinary, claims=looks_at("basic", claim=claim))
     assert found == status
     assert printed["runs"][0]["verdict"] == "holds"
     assert printed["claims"] == json.loads((tmp_path / "claims.json").read_text())["claims"] == [msgspec.to_builtins(claim)]
 
 
-def test_books_that_were_cooked_leave_the_claim_unknown(made, spark, tmp_path, capfdbinary):
+def test_books_that_were_cooked_leave_the_claim_unknown(made, crew, tmp_path, capfdbinary):
     counters = made / "counters.json"
     honest = counters.read_text()
     cooked = json.loads(honest)
     cooked["hosts"]["h1"]["sent"] += 1
     counters.write_text(json.dumps(cooked))
     try:
-        status, printed = concluded(made, spark, tmp_path, capfdbinary, claims=looks_at("basic"))
+        status, printed = concluded(made, crew, tmp_path, capfdbinary, claims=looks_at("basic"))
     finally:
         counters.write_text(honest)
     assert (status, printed["claims"][0]["holds"]) == (2, None)
 
 
-def test_a_scenario_without_claims_prints_none_and_a_sweep_is_drawn(made, spark, tmp_path, capfdbinary):
+def test_a_scenario_without_claims_prints_none_and_a_sweep_is_drawn(made, crew, tmp_path, capfdbinary):
     sweep = Sweep("title", "x", "y", {"one": [(1.0, 2.0, "a"), (100.0, 200.0, "b")], "two": [(1.0, 3.0, "")]})
-    status, printed = concluded(made, spark, tmp_path, capfdbinary, sweep=lambda _: sweep)
+    status, printed = concluded(made, crew, tmp_path, capfdbinary, sweep=lambda _: sweep)
     assert (status, printed["claims"]) == (0, [])
     assert {"sweep.png", "sweep.svg"} <= {path.name for path in (tmp_path / "plots").iterdir()}
     assert not (tmp_path / "claims.json").exists()
@@ -274,7 +273,7 @@ def test_a_sweep_of_several_seeds_has_medians_and_intervals_of_the_points_that_a
     assert [segment[:, 0].tolist() for segment in line.get_segments()] == [[1.0, 1.0], [2.0, 2.0]]
 
 
-def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
+def test_what_a_claim_can_ask_of_a_run(made, crew, tmp_path, capfdbinary):
     """Two hosts, three messages 50 ms apart, each a copy and an acknowledgement over the one expensive link."""
     asked: list[MeasuredRun] = []
 
@@ -282,7 +281,7 @@ def test_what_a_claim_can_ask_of_a_run(made, spark, tmp_path, capfdbinary):
         asked.append(runs["basic"])
         yield YES
 
-    concluded(made, spark, tmp_path, capfdbinary, claims=claims)
+    concluded(made, crew, tmp_path, capfdbinary, claims=claims)
     (measured,) = asked
     assert (measured.source, measured.stream_end_s) == ("h1", 0.1)
     assert measured.sent_since(0.05) == {("h1", 2), ("h1", 3)}

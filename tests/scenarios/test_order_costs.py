@@ -38,7 +38,7 @@ def test_no_row_is_below_the_least_that_any_protocol_needs():
                 assert row.latencies is None or row.latencies[1](place) >= 1
 
 
-def test_a_message_that_a_slow_token_site_numbers_late_needs_no_token_pass_of_its_own(spark, tmp_path):
+def test_a_message_that_a_slow_token_site_numbers_late_needs_no_token_pass_of_its_own(crew, tmp_path):
     """The site that has the token after six messages is paused until the eighth is sent. The claim says so, and holds."""
     (variant,) = (v for v in find("order_costs").build({"hosts": "6", "messages": "12"}) if v.label == "token-site-unicast-6")
     slow = Pause(at_ms=550.0, host="h1"), Resume(at_ms=750.0, host="h1")
@@ -52,7 +52,7 @@ def test_a_message_that_a_slow_token_site_numbers_late_needs_no_token_pass_of_it
         variant.label,
     )
     simulated.run(Task("order_costs", *asked, medium="unicast", pack_ms=None), lambda *_: None)
-    (summary,) = analyse([tmp_path / "run"], spark)
+    (summary,) = analyse([tmp_path / "run"], crew)
     (control,) = (
         claim for claim in evaluate(claims, [MeasuredRun(load(tmp_path / "run"), summary)]) if claim.number == "control"
     )

@@ -28,7 +28,7 @@ def shelf_of(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(shelf_of, spark):
+def made(shelf_of, crew):
     """The runs of a scenario, made once for its own test and for the page of its paper."""
 
     @cache
@@ -37,7 +37,7 @@ def made(shelf_of, spark):
         tasks = shelf_of(paper).tasks(experiment, "simulator")
         for task in tasks:
             simulated.run(task, lambda *_: None)
-        analyse([task.output for task in tasks], spark)
+        analyse([task.output for task in tasks], crew)
         return [MeasuredRun(load(task.output), read_figures(task.output)) for task in tasks]
 
     return make

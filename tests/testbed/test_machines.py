@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.synthetic import honest
+
 ROOT = Path(__file__).parent.parent.parent
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MININET = ("mininet", "ryu", "eventlet")
@@ -98,11 +100,10 @@ def analysed(without_mininet):
 
 @pytest.fixture(scope="module")
 def made_without_java(without_java):
-    """A run that was made without Java; its analysis says what it lacks, and the run stays."""
+    """A run that was made and analysed without Java."""
     done = without_java(*SIMULATED, "--out", "results")
-    assert done.returncode == 2
-    assert "PySpark is not installed" in done.stderr
-    assert json.loads((without_java.home / "results" / "cluster-tree" / "run.json").read_bytes())["engine"] == "simulator"
+    assert done.returncode == 0, done.stderr
+    assert json.loads((without_java.home / "results" / "cluster-tree" / "summary.json").read_bytes())["balanced"]
     return without_java.home / "results" / "cluster-tree"
 
 
@@ -159,7 +160,7 @@ def test_what_needs_neither_works_on_both(request, machine):
 
 def test_without_java_a_run_is_checked_drawn_and_packed(without_java, made_without_java):
     checked = json.loads(without_java("check", made_without_java, "--json").stdout)
-    assert all("books have not been done" in " ".join(found["reasons"]) for found in checked.values())
+    assert [found["verdict"] for found in checked.values()] == ["holds"]
     assert json.loads(without_java("tree", made_without_java, "--json").stdout)
     assert without_java("export", made_without_java, "--out", "run.zip").returncode == 0
     assert (without_java.home / "run.zip").exists()
@@ -170,8 +171,15 @@ def test_without_java_analysed_runs_are_compared(without_java, analysed):
     assert (without_java.home / "compared" / "report.html").exists()
 
 
-def test_without_java_a_sweep_makes_its_runs(without_java):
+def test_without_java_a_sweep_is_made_and_analysed(without_java):
     done = without_java("sweep", "clusters", "--on", "simulator", "--over", "k=2,3", *SMALL[2:], "--out", "swept")
+    assert done.returncode == 0, done.stderr
+    assert len(list((without_java.home / "swept").rglob("summary.json"))) == 2
+
+
+def test_without_java_captures_are_not_analysed_and_stay(without_java):
+    honest().write(without_java.home / "captured").chmod(0o777)
+    done = without_java("analyse", "captured")
     assert done.returncode == 2
     assert "PySpark is not installed" in done.stderr
-    assert len(list((without_java.home / "swept").rglob("run.json"))) == 2
+    assert not (without_java.home / "captured" / "summary.json").exists()

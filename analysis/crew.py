@@ -1,0 +1,84 @@
+"""Who carries out the tasks of an analysis: Spark's workers, or this process where starting them would take longer than the work.
+
+Captures are always read by Spark. Everything else is small beside them, and a small job is done here: the analysis of a simulated run
+starts no Spark at all, and needs no Java. With a master that the user names, all tasks go there.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from runfiles.errors import ResultsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[], Batches]
+SMALL: Final = 500_000
+"""Up to so many rows are read here, in a second or two."""
+_NUMBERS: Final = pa.schema([("task", pa.int32())])
+
+
+class Crew:
+    """Starts Spark when it is first needed, or earlier in the background, so that it is up before anything is measured."""
+
+    def __init__(self, master: str | None = None, session: "SparkSession | None" = None) -> None:
+        self._master = master
+        self._session = session
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start Spark in the background."""
+        if self._thread is None and self._session is None:
+            self._thread = threading.Thread(target=self._start, daemon=True)
+            self._thread.start()
+
+    def _start(self) -> None:
+        # Py4J logs a traceback for every call that Ctrl-C interrupts; the exceptions that matter are raised as well.
+        logging.disable(logging.CRITICAL)
+        try:
+            from analysis.spark import start_session
+
+            self._session = start_session(self._master or "local[*]")
+        except Exception as error:  # noqa: BLE001 - raised again in session
+            self._failure = error
+
+    def session(self) -> "SparkSession":
+        """The session of Spark, once it is up."""
+        self.begin()
+        if self._thread is not None:
+            self._thread.join()
+        if self._session is None:
+            assert self._failure is not None, "Spark has started or failed"
+            raise self._failure
+        return self._session
+
+    def do(self, tasks: Sequence[Task], schema: pa.Schema, rows: int | None = None) -> pa.Table:
+        """Carry out the tasks, here if they read few rows, else in Spark's workers. Returns all that they gave."""
+        if self._master is None and rows is not None and rows <= SMALL:
+            return pa.Table.from_batches([batch for task in tasks for batch in task()], schema)
+        session = self.session()
+        # Imported when Spark is up: two threads must not import PySpark at the same time.
+        from analysis.spark import SPARK_ERRORS, reason
+
+        try:
+            return _distributed(session, tasks, schema)
+        except SPARK_ERRORS as error:
+            raise ResultsError(f"Spark failed: {reason(error)}") from error
+
+
+def _distributed(session: "SparkSession", tasks: Sequence[Task], schema: pa.Schema) -> pa.Table:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for batch in batches:
+            for number in batch["task"].to_pylist():
+                yield from tasks[number]()
+
+    numbers = [(number,) for number in range(len(tasks))]
+    return session.createDataFrame(numbers, from_arrow_schema(_NUMBERS)).mapInArrow(work, from_arrow_schema(schema)).toArrow()
