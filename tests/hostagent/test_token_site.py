@@ -6,8 +6,10 @@ from random import Random
 import msgspec
 import pytest
 
+from hostagent.contract.core import Core
 from hostagent.contract.messages import Purpose
-from hostagent.protocols.token_site.ledger import WINDOW
+from hostagent.contract.promises import Promise
+from hostagent.protocols.token_site.ledger import WINDOW, Ledger
 from hostagent.protocols.token_site.messages import Ack, Agree, Commit, Data, Invite, NewList, Request, Supply, Taken
 from hostagent.protocols.token_site.protocol import TokenSite
 from tests.hostagent.world import World
@@ -400,3 +402,32 @@ def test_few_hosts_will_do(size):
         world.broadcast("h1")
     rest(world)
     assert not world.lacking()
+
+
+class Keeper(Core):
+    """A site with a ledger, and nothing else."""
+
+    name, number, summary, assumes, messages = "keeper", 92, "", "", ()
+
+    def __init__(self, env, parameters):
+        super().__init__(env, parameters)
+        self.ledger = self.add("ledger", lambda own: Ledger(own, lambda *_: None))
+
+    @classmethod
+    def promise(cls, parameters, hosts):  # noqa: ARG003 - the signature of the contract
+        return Promise(guarantees=(), patience_ms=0.0, retained=0)
+
+
+def test_numbers_are_taken_back_also_after_the_first_messages_of_the_same_chunk_were_forgotten():
+    world = World(Keeper, 2)
+    ledger = world["h1"].core.ledger
+    for sequence in range(1, 11):
+        ledger.offer("h2", sequence, b"")
+    ledger.number_messages(10)
+    ledger.deliver(6)
+    ledger.forget(5)
+    ledger.cut_after(7)
+    world.restart("h1")
+    again = world["h1"].core.ledger
+    assert (again.base, again.delivered, again.top, again.numbered("h2")) == (5, 6, 7, 7)
+    assert [again.entry(number) is not None for number in (5, 6, 7, 8)] == [False, True, True, False]

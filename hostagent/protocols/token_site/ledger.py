@@ -204,11 +204,13 @@ class Ledger(Part):
             if later <= self._stored:
                 self.env.store(f"of/{origin}", self._numbered[origin])
         for first in [first for first, last in self._chunks.items() if last > number]:
-            kept = [self._entries[each] for each in range(first, number + 1)]
-            self.env.store(f"log/{first}", kept or None)
-            self._chunks[first] = number
-            if not kept:
-                del self._chunks[first]
+            del self._chunks[first]
+            self.env.store(f"log/{first}", None)
+            # The first messages of the chunk may be forgotten.
+            start = max(first, self.base + 1)
+            if kept := [self._entries[each] for each in range(start, number + 1)]:
+                self._chunks[start] = number
+                self.env.store(f"log/{start}", kept)
         self.top, self.last, self._stored = min(self.top, number), min(self.last, number), min(self._stored, number)
         for origin in self._unnumbered:
             self._look_at(origin)
