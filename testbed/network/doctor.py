@@ -147,7 +147,8 @@ def _open_vswitch() -> Finding:
         return Finding("Open vSwitch", "not installed", "run ./setup.sh")
     if shown.returncode != 0:
         return Finding("Open vSwitch", "its database does not answer", remedy)
-    alive = subprocess.run(["ovs-appctl", "--timeout=3", "version"], capture_output=True, check=False)
+    # After a large network it is busy for some seconds.
+    alive = subprocess.run(["ovs-appctl", "--timeout=30", "version"], capture_output=True, check=False)
     if alive.returncode != 0:
         return Finding("Open vSwitch", "its switch daemon does not answer", remedy)
     return Finding("Open vSwitch", f"{shown.stdout.strip().strip(chr(34))}, running")

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import signal
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -106,9 +106,8 @@ def unmake(record: Record) -> None:
     """Remove every object of a record that exists, and kill the processes inside its namespaces."""
     namespaces = [name for name in record.namespaces if Path("/run/netns", name).exists()]
     _kill_inside(namespaces)
-    if record.bridges:
-        vswitch.delete(record.bridges)
-    _delete_links(record.interfaces)
+    taps = vswitch.delete(record.bridges) if record.bridges else []
+    _delete_links([*record.interfaces, *taps])
     shell.ip([f"netns delete {name}" for name in namespaces])
     for name in record.sockets:
         (vswitch.run_directory() / name).unlink(missing_ok=True)
@@ -156,7 +155,7 @@ def _read(directory: Path) -> Record:
         return Record()
 
 
-def _delete_links(names: tuple[str, ...]) -> None:
+def _delete_links(names: Sequence[str]) -> None:
     """Delete the links that exist, all at once: for single links the kernel needs tens of milliseconds each."""
     while interfaces := [name for name in names if Path("/sys/class/net", name).exists()]:
         # A random number, so that no other interface of the machine is in the same group.

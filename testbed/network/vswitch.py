@@ -33,17 +33,23 @@ def control(words: Sequence[str], patience_s: float = PATIENCE_S) -> None:
     run(["ovs-vsctl", f"--timeout={patience_s:.0f}", *words])
 
 
-def delete(bridges: Sequence[str]) -> None:
-    """Remove the bridges that exist and their interfaces, even if no daemon runs."""
+def delete(bridges: Sequence[str]) -> list[str]:
+    """Remove the bridges that exist, even if no daemon runs. Returns their interfaces that are left to the caller to delete.
+
+    In userspace the daemon has a packet socket on every port, and the kernel takes tens of milliseconds to close each of them. It closes
+    them by and by when nothing needs them any more, and nobody waits for that.
+    """
     words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+    taps = [bridge for bridge in bridges if _is_tap(bridge)]
     try:
-        control(words if _daemon() else ["--no-wait", *words])
+        control(words if _daemon() and not taps else ["--no-wait", *words])
     except CannotRun:
         # If the daemon died meanwhile, the command failed but the database is up to date.
         if _daemon():
             raise
     if not _daemon():
         _delete_interfaces(bridges)
+    return taps
 
 
 def _delete_interfaces(bridges: Sequence[str]) -> None:
@@ -61,7 +67,7 @@ def _delete_interfaces(bridges: Sequence[str]) -> None:
     )
     left = {line.rpartition(",")[2].strip('"') or "system" for line in shown.splitlines()}
     for bridge in filter(_is_there, bridges):
-        if Path("/sys/class/net", bridge, "tun_flags").exists():
+        if _is_tap(bridge):
             ip([f"link delete {bridge}"])
         else:
             run(["ovs-dpctl", "del-if", "ovs-system", bridge])
@@ -69,6 +75,10 @@ def _delete_interfaces(bridges: Sequence[str]) -> None:
         ip(["link delete ovs-netdev"])
     if "system" not in left and _is_there("ovs-system"):
         run(["ovs-dpctl", "del-dp", "ovs-system"])
+
+
+def _is_tap(interface: str) -> bool:
+    return Path("/sys/class/net", interface, "tun_flags").exists()
 
 
 def _is_there(interface: str) -> bool:
