@@ -10,6 +10,7 @@ Both engines write the files through these types and the analysis reads them thr
     counters.json       for every host, its counters by name
     events/HOST.jsonl   one Event a line
     captures/*.pcap     named in Run.captures
+    protocol/NAME.py    the protocol, if it is a file of a user
 
 Every file states the version of its format: a JSON file and each line of faults.jsonl in the field `format`, the controller's log in its
 first line, Parquet in the metadata of the schema, an archive in its comment. For event logs and captures, the version in run.json counts.
@@ -31,12 +32,15 @@ PARQUET_METADATA = {"castbed_format": str(FORMAT)}
 CROSSINGS = "crossings.parquet"
 """The simulator's file in place of captures: every packet on every link, with the columns of the packets table."""
 
+OWN_PROTOCOL = "protocol"
+"""The folder with the file of a user's protocol."""
+
 ANALYSED = frozenset(("tables", "summary.json", "plots", "claims.json", "report.html"))
 """The files that the analysis writes, and can write again."""
 RUN_FILES = frozenset(
     (
         *("run.json", "scenario.json", "network.json", "faults.jsonl", "controller.jsonl", "counters.json"),
-        *("events", "captures", CROSSINGS, "tables", "summary.json", "plots", "report.html"),
+        *("events", "captures", OWN_PROTOCOL, CROSSINGS, "tables", "summary.json", "plots", "report.html"),
     )
 )
 """Every file and folder of a run."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hostagent.runtime.failures import CoreFailed
 from runfiles.format import Medium
 from simulator.cases import Case, run
 from simulator.shrink import broken, shrink
@@ -74,9 +75,12 @@ class Tally:
 
 
 def run_seed(protocol: str, seed: int, parameters: dict[str, Any], medium: Medium = "unicast", *, brief: bool = False) -> Line:
-    """Draw the case of a seed, simulate and judge it."""
+    """Draw the case of a seed, simulate and judge it. An exception in the protocol names the seed."""
     case, kinds = draw_case(protocol, seed, parameters, medium, brief=brief)
-    result = run(case)
+    try:
+        result = run(case)
+    except CoreFailed as failed:
+        raise CoreFailed(msgspec.structs.replace(failed.failure, seed=seed)) from failed
     judgement = result.judgement
     return Line(
         seed=seed,

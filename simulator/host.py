@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hostagent.contract.core import Core
 from hostagent.contract.environment import Clock, Receiver, decode_value
 from hostagent.contract.messages import EVERYBODY
-from hostagent.contract.wire import Part
+from hostagent.contract.wire import Part, Refused
 from hostagent.runtime.control import CrashWhen
-from hostagent.runtime.life import Life
+from hostagent.runtime.life import Life, named
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.packing import Datagram, Packer
 
@@ -204,7 +206,12 @@ class SimulatedHost:
                 self._timers[name] = due_ns
                 world.after(due_ns - world.now_ns, self._expire, name, due_ns)
         for to, part in effects.sends:
-            self._packer.add(to, world.as_received(part))
+            try:
+                received = world.as_received(part)
+            except (Refused, msgspec.MsgspecError) as error:
+                sending = f"when it had sent {named(part.message)} to {to}, with a field that its type does not allow"
+                raise life.failed(error, sending) from error
+            self._packer.add(to, received)
         if effects.memberships:
             for group, is_member in effects.memberships.items():
                 (self._joined.add if is_member else self._joined.discard)(group)

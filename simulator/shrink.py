@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.judging.judge import Judgement
+from hostagent.runtime.failures import CoreFailed
 from scenarios import ScenarioError
 from simulator.cases import Case, run
 
@@ -35,10 +36,13 @@ def shrink(case: Case) -> Case:
 
 
 def _breaks(case: Case, promises: frozenset[str]) -> bool:
-    """Whether a case breaks one of the promises. A case that makes no sense, such as a leave without the join before it, does not."""
+    """Whether a case breaks one of the promises. A case that makes no sense, such as a leave without the join before it, does not.
+
+    Nor does one in which the protocol raises an exception.
+    """
     try:
         return bool(broken(run(case).judgement) & promises)
-    except ScenarioError:
+    except (ScenarioError, CoreFailed):
         return False
 
 

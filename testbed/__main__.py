@@ -11,6 +11,8 @@ from typing import NoReturn, TypeAlias, get_args
 
 from controller.address import address
 from hostagent.protocols.propagation_graph.generator import METHODS
+from hostagent.runtime.failures import CoreFailed, ProtocolError, place_of
+from hostagent.runtime.own import LOADED
 from runfiles.archives import LIMITS
 from runfiles.errors import ResultsError
 from runfiles.format import Medium
@@ -47,6 +49,8 @@ _OPTIONAL = {
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""
+_PROTOCOL = "a protocol: a name from ./castbed list, or your own file that ends in .py"
+_BUG = "castbed: this is a bug in Castbed; please report it with the lines above"
 _RUN = "the directory of a run, or of several, or an archive of them"
 
 
@@ -107,7 +111,7 @@ def _add_runs(verbs: _Verbs) -> None:
     demo.set_defaults(call=_later("commands.run.demo"))
     run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
-    run.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
+    run.add_argument("--protocol", action="append", metavar="P", help=f"{_PROTOCOL}; may be given several times")
     run.set_defaults(call=_later("commands.run.run"))
     for verb in (demo, run):
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
@@ -119,7 +123,7 @@ def _add_runs(verbs: _Verbs) -> None:
     sweep.add_argument(
         "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, medium, a key, or PROTOCOL.PARAMETER"
     )
-    sweep.add_argument("--protocol", action="append", metavar="P", help="a protocol to run; may be given several times")
+    sweep.add_argument("--protocol", action="append", metavar="P", help=f"{_PROTOCOL}; may be given several times")
     sweep.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER, in all runs"
     )
@@ -144,6 +148,12 @@ def _add_runs(verbs: _Verbs) -> None:
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
     replay.add_argument("--medium", choices=get_args(Medium), help=f"{_MEDIUM} (default: as recorded)")
+    replay.add_argument("--protocol", metavar="P", help=f"{_PROTOCOL} (default: as recorded)")
+    replay.add_argument(
+        "--trust",
+        action="store_true",
+        help="if the protocol is a file that came with the run: execute it, as you would any program",
+    )
     replay.add_argument("--seed", type=int, metavar="N", help="another seed; for several runs, the lowest of their seeds")
     replay.set_defaults(call=_later("commands.run.replay"))
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
@@ -176,7 +186,7 @@ def _add_runs(verbs: _Verbs) -> None:
 def _add_live(verbs: _Verbs) -> None:
     up = verbs.add_parser("up", help="start a network with a stream of broadcasts, and break it by hand", epilog=_EPILOG)
     up.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
-    up.add_argument("--protocol", default="cluster-tree", metavar="P", help="the protocol of the hosts (default cluster-tree)")
+    up.add_argument("--protocol", default="cluster-tree", metavar="P", help=f"{_PROTOCOL} (default cluster-tree)")
     up.add_argument("--name", default="", help="the name of the network for other terminals (default: the topology's name)")
     up.add_argument(
         "--source", action="append", default=[], metavar="HOST", help="the host that broadcasts; several broadcast in turn"
@@ -224,7 +234,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign = verbs.add_parser(
         "campaign", help="run thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG
     )
-    campaign.add_argument("--protocol", required=True, metavar="P", help="the protocol to try")
+    campaign.add_argument("--protocol", required=True, metavar="P", help=_PROTOCOL)
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="number of cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
@@ -347,9 +357,11 @@ def main(words: Sequence[str] | None = None) -> int:
     on_end(_interrupt)
     try:
         status: int = arguments.call(arguments)
-    except (CannotRun, ScenarioError, FaultError, NetworkError, ResultsError) as error:
+    except (CannotRun, ProtocolError, ScenarioError, FaultError, NetworkError, ResultsError) as error:
         errors.print(f"castbed: {error}", soft_wrap=True)
         return UNKNOWN
+    except CoreFailed as error:
+        return _core_failed(error)
     except ModuleNotFoundError as error:
         if (package := (error.name or "").partition(".")[0]) not in _OPTIONAL:
             raise
@@ -365,14 +377,28 @@ def main(words: Sequence[str] | None = None) -> int:
     return status
 
 
+def _core_failed(error: CoreFailed) -> int:
+    """A protocol has raised an exception, which is a bug in Castbed only if the protocol is Castbed's."""
+    if not error.failure.is_users:
+        errors.print(error.failure.trace, soft_wrap=True)
+    errors.print(f"castbed: {error}", soft_wrap=True)
+    if not error.failure.is_users:
+        errors.print(_BUG, soft_wrap=True)
+    return UNKNOWN
+
+
 def _failed(error: BaseException) -> int:
     """The user has interrupted the command, or it has a bug."""
     # Code that was interrupted half-way, such as the release of a lock, may fail for that reason alone.
     if KeyboardInterrupt in {type(error), type(error.__context__)}:
         errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
         return INTERRUPTED
+    if place := place_of(error, {protocol.path for protocol in LOADED.values()} or {""}):
+        sentence = f"castbed: {place.file}:{place.line}, in {place.function}: {type(error).__name__}: {error}"
+        errors.print(sentence, f"    {place.text}", sep="\n", soft_wrap=True)
+        return UNKNOWN
     errors.print_exception()
-    errors.print("castbed: this is a bug in Castbed; please report it with the lines above", soft_wrap=True)
+    errors.print(_BUG, soft_wrap=True)
     return UNKNOWN
 
 

@@ -88,9 +88,11 @@ class Core(Part, abc.ABC):
     """A broadcast protocol at one host. Subclasses describe the protocol and react to events."""
 
     name: ClassVar[str]
-    """What users type."""
+    """What users type. A protocol in a file of a user is called as the file is."""
     number: ClassVar[int]
     """The protocol's number on the wire."""
+    file: ClassVar[str] = ""
+    """The file of a user's protocol; empty for those of Castbed."""
     summary: ClassVar[str]
     """One line for `castbed list`."""
     assumes: ClassVar[str]

@@ -161,7 +161,12 @@ class Codec:
 
     def part(self, message: Message, purpose: Purpose) -> Part:
         """Encode the fields of a message, once for all datagrams that carry it."""
-        kind = self._kind_numbers[type(message)]
+        try:
+            kind = self._kind_numbers[type(message)]
+        except KeyError:
+            raise ValueError(
+                f"{type(message).__name__} is not one of the messages of the protocol: name it in its core"
+            ) from None
         fields = _as_tuple(message)[_IN_HEADER:]
         for default in self._defaults[kind]:
             if fields[-1] != default:

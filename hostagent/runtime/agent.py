@@ -35,6 +35,7 @@ from hostagent.runtime.control import (
 )
 from hostagent.runtime.life import Life
 from hostagent.runtime.memory import retained_items
+from hostagent.runtime.own import Own
 from hostagent.runtime.packing import Packer
 from hostagent.runtime.storage import Storage
 
@@ -58,6 +59,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     protocol: str
     parameters: dict[str, Any]
+    own: Own | None = None
+    """The protocol's file if it is a user's."""
     seed: int
     port: int
     addresses: dict[str, str]
@@ -88,6 +91,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def control(self, host: str) -> Path:
         """The control socket of a host."""
         return Path(self.private, f"{host}.control")
+
+    def failure(self, host: str) -> Path:
+        """What a host's agent writes if its core has raised an exception: a `Failure` as JSON."""
+        return Path(self.private, f"{host}.failure")
 
 
 class Agent:

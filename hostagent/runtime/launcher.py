@@ -6,7 +6,8 @@ testbed talks to the launcher in lines:
     on its standard input    a `StartOrder`, as JSON
     on its standard output   ready HOST PID          the agent is bound and its core has started
                              crash HOST NUMBER       the agent is about to kill itself: this crash of its `StartOrder` is due
-                             died HOST STATUS        the process ended: an exit status, or minus a signal
+                             died HOST STATUS        the process ended: an exit status, or minus a signal; if its core has raised an
+                                                     exception, `Setting.failure` is the file that says which
 
 When its standard input ends, because the testbed closed it or died, the launcher kills its agents and exits: no run leaves agents behind.
 """
@@ -24,8 +25,10 @@ from pathlib import Path
 import msgspec
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime import own
 from hostagent.runtime.agent import Agent, Setting
 from hostagent.runtime.control import StartOrder
+from hostagent.runtime.failures import CoreFailed
 from hostagent.runtime.namespace import die_with_parent, enter
 
 
@@ -38,6 +41,8 @@ class LaunchOrder(msgspec.Struct, frozen=True):
 
 def serve(order: LaunchOrder) -> None:
     """Start agents as asked until standard input ends; report every death."""
+    if order.setting.own is not None:
+        own.load({order.setting.protocol: order.setting.own})
     agents: dict[int, str] = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(agents))
     for line in iter(sys.stdin.readline, ""):
@@ -84,6 +89,11 @@ def _fork_agent(order: LaunchOrder, start: StartOrder) -> int:
             enter(Path(order.namespaces[start.host]))
             asyncio.run(_run_agent(order.setting, start))
             status = 0
+        except CoreFailed as failed:
+            with suppress(OSError):
+                sys.stderr.write(failed.failure.trace)
+                sys.stderr.flush()
+                order.setting.failure(start.host).write_bytes(msgspec.json.encode(failed.failure))
         except BaseException:  # noqa: BLE001 - nothing may escape into the launcher
             # If the disk is full, the traceback may not fit either.
             with suppress(OSError):
@@ -108,6 +118,8 @@ def _report(line: str) -> None:
 def main() -> None:
     """Read the order from the file named on the command line and serve."""
     order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=LaunchOrder)
+    # Standard output is for reports: what a protocol prints goes where errors go.
+    sys.stdout = sys.stderr
     # The testbed handles Ctrl-C, and then closes the launcher's standard input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()

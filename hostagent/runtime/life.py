@@ -9,6 +9,8 @@ the agent. These faults end with the life:
   A crash that has not happened is set again at the next start, and counts its events from there.
 
 The clock, and the faults of the clock, belong to the machine: the driver passes the clock to each life.
+
+An exception in a core becomes a `CoreFailed` with the event that led there, and ends the run.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +23,7 @@ from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
 from hostagent.runtime.control import AtDoor, CrashWhen
+from hostagent.runtime.failures import USERS_FAULT, CoreFailed, failure_of
 
 Fault = TypeVar("Fault")
 LAST_BROADCAST: Final = "host/last broadcast"
@@ -52,7 +55,11 @@ class Life:
         self._env = Environment(host, hosts, random, clock, codec, groups, multicasts=multicasts)
         self.effects: Effects = self._env.effects
         self.incarnation = incarnation
-        self.core = core(self._env, parameters)
+        self._clock, self._core_type = clock, core
+        try:
+            self.core = core(self._env, parameters)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when its {_nth(incarnation)} life began") from error
         self._env.own(self.core)
         self._at_door: list[_Countdown[AtDoor]] = []
         self.crashes = [_Countdown(crash, crash.nth) for crash in crashes]
@@ -77,8 +84,11 @@ class Life:
         for key, value in stored.items():
             space, _, name = key.partition("/")
             kept.setdefault(space, {})[name] = decode_value(value)
-        for space, part in list(self._env.parts.items()):
-            part.on_start(kept.get(space, {}))
+        try:
+            for space, part in list(self._env.parts.items()):
+                part.on_start(kept.get(space, {}))
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when its {_nth(self.incarnation)} life began") from error
         self._notice()
 
     def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
@@ -92,7 +102,10 @@ class Life:
         is_for_all = destination[:2] == (EVERYBODY, self._env.hosts)
         details = None if is_for_all else {"group": destination.group, "to": destination.hosts}
         self._env.log("broadcast", self._env.host, sequence, details)
-        self.core.on_multicast(destination, sequence, payload)
+        try:
+            self.core.on_multicast(destination, sequence, payload)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when the application broadcast {self._env.host}:{sequence}") from error
         self._notice()
 
     def _destination(self, to: int | tuple[str, ...], sequence: int) -> Destination:
@@ -114,13 +127,19 @@ class Life:
     def join(self, group: int) -> None:
         """The application wants to be in a group."""
         self._env.log("join", details={"group": group})
-        self.core.on_join(group)
+        try:
+            self.core.on_join(group)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when the application asked to join group {group}") from error
         self._notice()
 
     def leave(self, group: int) -> None:
         """The application wants to leave a group."""
         self._env.log("leave", details={"group": group})
-        self.core.on_leave(group)
+        try:
+            self.core.on_leave(group)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when the application asked to leave group {group}") from error
         self._notice()
 
     def receive(self, sender: str, messages: Sequence[Message], *, expensive: bool) -> bool:
@@ -130,8 +149,11 @@ class Life:
             messages = [message for message, times in zip(messages, copies, strict=True) for _ in range(times)]
             if copies == [0]:
                 return False
-        for message in messages:
-            self.core.on_message(sender, message, expensive)
+        try:
+            for message in messages:
+                self.core.on_message(sender, message, expensive)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when {named(message)} arrived from {sender}") from error
         if self.crashes:
             self._notice()
         return True
@@ -139,7 +161,10 @@ class Life:
     def fire(self, timer: str) -> None:
         """A timer has expired."""
         space, _, name = timer.partition("/")
-        self._env.parts[space].on_timer(name)
+        try:
+            self._env.parts[space].on_timer(name)
+        except USERS_FAULT as error:
+            raise self.failed(error, f"when the timer {name!r} of its {space} expired") from error
         self._notice()
 
     def log(self, event: str, **details: object) -> None:
@@ -169,6 +194,11 @@ class Life:
                 kind.clear()
         self._seen = 0
 
+    def failed(self, error: BaseException, event: str) -> CoreFailed:
+        """What to raise in place of an exception of the core."""
+        core = self._core_type
+        return CoreFailed(failure_of(error, core.name, core.file, self._env.host, self._clock.wall_ns(), event))
+
     def _copies(self, message: Message) -> int:
         """How often to receive a message: once, unless a fault at the door says otherwise. Every fault counts all messages of its kind."""
         kind = type(message).__name__
@@ -190,6 +220,16 @@ class Life:
             fits = fits and all(details.get(name) == value for name, value in wanted.details.items())
             if fits and waiting.counts_down() and self.crash_due is None:
                 self.crash_due = number
+
+
+def named(message: Message) -> str:
+    """A message in the words of a user: its kind, and which message of the application it is about."""
+    kind = type(message).__name__
+    return f"{kind} {message.origin}:{message.sequence}" if message.sequence else kind
+
+
+def _nth(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 class _Countdown(Generic[Fault]):

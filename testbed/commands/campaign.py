@@ -1,6 +1,7 @@
 """The command campaign: random cases in virtual time. Returns the exit status."""
 
 import math
+import shlex
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -15,6 +16,8 @@ import msgspec
 from analysis.crew import Crew
 from analysis.judging.findings import Verdict
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime import own
+from hostagent.runtime.failures import CoreFailed
 from simulator import campaign as campaigns
 from simulator import cases
 from simulator.swarm import FEWEST_HOSTS, MOST_HOSTS, draw_case, troubles
@@ -33,40 +36,46 @@ WORDS = {"formed": "graph re-formed", "successor": "manager replaced", "take-bac
 
 def campaign(arguments: Namespace) -> int:
     """Run random cases in virtual time, or one case again."""
-    protocol = arguments.protocol
+    protocol = own.find(arguments.protocol)
     parameters = _parameters(protocol, arguments.set)
     if arguments.replay:
-        return _replay(arguments, parameters)
+        return _replay(arguments, protocol, parameters)
     out = arguments.out or Path("results", f"campaign-{protocol}-{datetime.now():%Y%m%d-%H%M%S}")  # noqa: DTZ005 - the user's own clock
     hand_over(out)
     seeds = range(arguments.seed, arguments.seed + arguments.schedules)
-    tally = _run_campaign(protocol, seeds, parameters, arguments)
+    again = f"./castbed campaign --protocol {shlex.quote(arguments.protocol)}"
+    options = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
+    options += " --brief" if arguments.brief else ""
+    options += "".join(f" --set {shlex.quote(pair)}" for pair in arguments.set)
+    try:
+        tally = _run_campaign(protocol, seeds, parameters, arguments)
+    except CoreFailed as failed:
+        errors.print(f"seed {failed.failure.seed}: an exception in the protocol ends the campaign", soft_wrap=True)
+        errors.print(f"  replay: {again}{options} --replay {failed.failure.seed}", soft_wrap=True)
+        raise
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")
     else:
         print_tally(protocol, tally, parameters)
-    options = "" if arguments.medium == "unicast" else f" --medium {arguments.medium}"
-    options += " --brief" if arguments.brief else ""
-    options += "".join(f" --set {pair}" for pair in arguments.set)
     for line in tally.failures[:MOST_SHRUNK]:
         with progress(f"seed {line.seed}") as show:
             show("shrinking")
             case, _ = draw_case(protocol, line.seed, parameters, arguments.medium, brief=arguments.brief)
             path = campaigns.keep(case, out)
         errors.print(f"seed {line.seed}: {line.reason}", soft_wrap=True)
-        errors.print(f"  replay: ./castbed campaign --protocol {protocol}{options} --replay {line.seed}", soft_wrap=True)
-        errors.print(f"  shrunk: ./castbed campaign --protocol {protocol} --replay {path}", soft_wrap=True)
+        errors.print(f"  replay: {again}{options} --replay {line.seed}", soft_wrap=True)
+        errors.print(f"  shrunk: {again} --replay {path}", soft_wrap=True)
     return VIOLATED if tally.failures else UNKNOWN if tally.within["unknown"] or not tally.tested.total() else HOLDS
 
 
 def _parameters(protocol: str, pairs: Sequence[str]) -> dict[str, Any]:
     """The parameters of the campaign's protocol; it need not be named in front of each. Refuses what not all networks of cases allow."""
     settings, named = split_settings(pairs)
-    _, own = split_settings([f"{protocol}.{key}={value}" for key, value in settings.items()])
+    _, plain = split_settings([f"{protocol}.{key}={value}" for key, value in settings.items()])
     if others := [name for name in named if name in PROTOCOLS and name != protocol]:
         raise CannotRun(f"the campaign is about {protocol}, so a parameter of {others[0]} has no effect: leave it out of --set")
-    check_parameters([protocol, *named], named | {protocol: named.get(protocol, {}) | own.get(protocol, {})})
-    parameters = named.get(protocol, {}) | own.get(protocol, {})
+    check_parameters([protocol, *named], named | {protocol: named.get(protocol, {}) | plain.get(protocol, {})})
+    parameters = named.get(protocol, {}) | plain.get(protocol, {})
     core = PROTOCOLS[protocol]
     for size in (FEWEST_HOSTS, MOST_HOSTS) if parameters else ():
         try:
@@ -117,11 +126,11 @@ def _verdicts(verdicts: Counter[str]) -> str:
     return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in Verdict)
 
 
-def _replay(arguments: Namespace, parameters: dict[str, Any]) -> int:
+def _replay(arguments: Namespace, protocol: str, parameters: dict[str, Any]) -> int:
     """Run one case again, by its seed or its file, and print its verdict and its trace."""
     what = arguments.replay
     if what.isdigit():
-        case, _ = draw_case(arguments.protocol, int(what), parameters, arguments.medium, brief=arguments.brief)
+        case, _ = draw_case(protocol, int(what), parameters, arguments.medium, brief=arguments.brief)
     else:
         case = cases.load(Path(what))
     result = cases.run(case)

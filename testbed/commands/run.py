@@ -14,7 +14,8 @@ from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
 from analysis.figures.repeats import Group, grouped
 from analysis.pages.terminal_tables import claims_table, summary_table
-from runfiles.format import Medium
+from hostagent.runtime import own
+from runfiles.format import OWN_PROTOCOL
 from runfiles.reading import RunInput, runs_in
 from runfiles.reading import load as load_run
 from scenarios import Variant, catalogue
@@ -25,7 +26,7 @@ from testbed.errors import CannotRun
 from testbed.network import vm
 from testbed.ownership import hand_over
 from testbed.running import engines
-from testbed.running.settings import choose, split_settings
+from testbed.running.settings import check_parameters, choose, split_settings
 from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
 from testbed.terminal import errors, output, progress
@@ -66,7 +67,7 @@ def replay(arguments: Namespace) -> int:
     out = arguments.out or new_results(f"{Path(name).name}-replay")
     # Runs with seeds N, N+1, ... keep the differences between their seeds.
     shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
-    tasks = [_again(recorded, place, out, shift, arguments.medium) for recorded in runs]
+    tasks = [_again(recorded, place, out, shift, arguments) for recorded in runs]
     definition = catalogue.find(name) if name in catalogue.names() else None
     return _run_all(tasks, engine, out, definition, arguments)
 
@@ -78,7 +79,7 @@ def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
     return found.pop()
 
 
-def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, medium: Medium | None) -> Task:
+def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, arguments: Namespace) -> Task:
     """The task that repeats a run, checked like a user's input. Its results have the same place in `out` as the run has in `place`."""
     run, asked = recorded.run, recorded.directory / "scenario.json"
     if not asked.exists():
@@ -87,19 +88,37 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, medium: 
             f"run the scenario again with ./castbed run {run.scenario}"
         )
     label = run.label or run.protocol
-    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), run.protocol, run.parameters)], (), {})
+    protocol = arguments.protocol or _recorded_protocol(recorded, trusted=arguments.trust)
+    parameters = run.parameters if own.find(protocol) == run.protocol else {}
+    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), protocol, parameters)], (), {})
     return Task(
         run.scenario,
         variant.scenario,
         run.settings,
-        run.protocol,
+        variant.protocol,
         dict(variant.parameters),
         run.seed + seed_shift,
         out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
         label,
         run.pack_ms,
-        medium or run.medium,
+        arguments.medium or run.medium,
     )
+
+
+def _recorded_protocol(recorded: RunInput, *, trusted: bool) -> str:
+    """The protocol of a run. One that came with the run is a program from anywhere, and is loaded only if the user trusts it."""
+    name = recorded.run.protocol
+    files = {file.stem: file for file in (recorded.directory / OWN_PROTOCOL).glob(f"*{own.SUFFIX}")}
+    if name not in files:
+        # The record may name any file as its protocol.
+        check_parameters([name], {})
+        return name
+    if not trusted:
+        raise CannotRun(
+            f"{files[name]} came with the run, and a replay would execute it: "
+            "read it and add --trust, or give a file with --protocol"
+        )
+    return str(files[name])
 
 
 def new_results(name: str) -> Path:

@@ -4,6 +4,8 @@ A thread makes the broadcasts of the stream and checks agents, controller and fa
 over a socket from other terminals; a lock allows one verb at a time.
 """
 
+import os
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -12,6 +14,7 @@ from typing import Self
 import msgspec
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.failures import CoreFailed
 from scenarios import Broadcast, Scenario, ScenarioError
 from scenarios.faults import AnyFault, Arrive, Depart, FaultError, Join, Leave, check, name_of
 from scenarios.groups import EVERYBODY, Group, check_groups, check_members
@@ -188,6 +191,9 @@ class Live:
             self._failure = failure
             self._stage.problems.append(f"the stream and the checks have stopped: {type(failure).__name__}: {failure}")
             self._over.set()
+            if isinstance(failure, CoreFailed):
+                # The protocol is broken: end the command line too, which waits for the user in the main thread.
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _is_due(self, within_s: float) -> bool:
         return self._interval_ms > 0 and self._next - time.monotonic() <= within_s

@@ -31,6 +31,7 @@ from hostagent.runtime.control import (
     encode_request,
 )
 from hostagent.runtime.counters import open_counters, read_counters
+from hostagent.runtime.failures import CoreFailed, Failure
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import borrowed_sockets, inside
 from testbed.errors import CannotRun
@@ -248,7 +249,15 @@ class Agents:
             if host in self._own_crashes:
                 self.on_own_crash(host, self._own_crashes.pop(host))
         elif number != "0":
+            self._raise_failure(host)
             self.deaths.append(f"the agent of {host} died with status {number}; its last line was: {self._last_error_line()}")
+
+    def _raise_failure(self, host: str) -> None:
+        """If the core of an agent that died has raised an exception, raise it here: it ends the run."""
+        path = self.setting.failure(host)
+        if path.exists():
+            failure = msgspec.json.decode(path.read_bytes(), type=Failure)
+            raise CoreFailed(msgspec.structs.replace(failure, at_ns=failure.at_ns - self.started_ns))
 
     def _start(self, host: str) -> None:
         self._incarnations[host] += 1

@@ -298,6 +298,7 @@ def _setting(task: Task, private: Path) -> Setting:
         run=secrets.randbits(32),
         protocol=task.protocol,
         parameters=task.parameters,
+        own=task.own,
         seed=task.seed,
         port=PORT,
         addresses=dict(task.scenario.network.addresses),

@@ -11,6 +11,7 @@ import msgspec
 from hostagent.contract.advice import ADVICE
 from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime import own
 from scenarios import Variant
 from scenarios.advice import surroundings
 from scenarios.faults import place_and_problem
@@ -44,10 +45,26 @@ def _read_value(text: str) -> float | str:
 
 
 def choose(variants: Sequence[Variant], protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
-    """The runs of a scenario with the protocols and parameters that the user has chosen."""
+    """The runs of a scenario with the protocols and parameters that the user has chosen. Protocols of users are loaded from their files."""
+    variants, protocols = [_with_name(variant) for variant in variants], _names(protocols)
     check_parameters([*(variant.protocol for variant in variants), *protocols], parameters)
-    wanted = [chosen for protocol in dict.fromkeys(protocols) for chosen in _with_protocol(variants, protocol)] or variants
+    wanted = [chosen for protocol in protocols for chosen in _with_protocol(variants, protocol)] or variants
     return [_with_parameters(variant, parameters.get(variant.protocol, {})) for variant in wanted]
+
+
+def _with_name(variant: Variant) -> Variant:
+    """A run whose protocol may be the file of a user, with the protocol's name."""
+    name = own.find(variant.protocol)
+    return dataclasses.replace(variant, protocol=name, label=name if variant.label == variant.protocol else variant.label)
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """The names of protocols that a user has chosen by name or file. Two files of the same name are refused."""
+    found: dict[str, str] = {}
+    for word in words:
+        if (other := found.setdefault(own.find(word), word)) != word:
+            raise CannotRun(f"protocols {other} and {word} have the same name: rename one of the files")
+    return list(found)
 
 
 def _with_protocol(variants: Sequence[Variant], protocol: str) -> list[Variant]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 import msgspec
 
-from runfiles.format import Medium, encoded, write
+from hostagent.runtime.failures import CoreFailed
+from runfiles.format import OWN_PROTOCOL, Medium, encoded, write
 from runfiles.versions import decode_file
 from scenarios import ScenarioError, catalogue
 from scenarios.faults import FaultError
@@ -145,6 +146,8 @@ def is_made(task: Task) -> bool:
         raise CannotRun(
             f"{task.output} is a run of an earlier version of {task.scenario_name}: choose another directory with --out"
         )
+    if task.own is not None and (task.output / OWN_PROTOCOL / task.own.file_name).read_bytes() != task.own.source:
+        raise CannotRun(f"{task.output} is a run of an earlier version of {task.own.path}: choose another directory with --out")
     return True
 
 
@@ -155,7 +158,7 @@ def make(task: Task, run: Callable[[Task], None]) -> str:
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
         run(dataclasses.replace(task, output=unfinished))
-    except (CannotRun, ScenarioError, FaultError, NetworkError) as failure:
+    except (CannotRun, ScenarioError, FaultError, NetworkError, CoreFailed) as failure:
         shutil.rmtree(unfinished, ignore_errors=True)
         return str(failure)
     unfinished.rename(task.output)

@@ -14,7 +14,8 @@ import msgspec
 from hostagent.contract.messages import EVERYBODY
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
-from runfiles.format import Medium, RunRecord, write
+from hostagent.runtime.own import LOADED, Own
+from runfiles.format import OWN_PROTOCOL, Medium, RunRecord, write
 from runfiles.networks import write_network
 from scenarios import Scenario
 from scenarios.faults import Fault, check_kinds, name_of
@@ -49,6 +50,11 @@ class Task:
         """The members of the groups that the network carries one datagram to, by number: all groups on multicast, else none."""
         return {EVERYBODY: self.scenario.network.hosts, **self.scenario.members} if self.medium == "multicast" else {}
 
+    @property
+    def own(self) -> Own | None:
+        """The protocol's file if it is a user's."""
+        return LOADED.get(self.protocol)
+
 
 def check_messages(task: Task, faults: Iterable[Fault]) -> None:
     """Refuse faults on kinds of messages that the protocol of a task does not have, and joins and leaves if it knows no membership."""
@@ -75,6 +81,9 @@ def _make(task: Task) -> None:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
     write_network(task.scenario.network, task.output / "network.json")
     dump_scenario(task.scenario, task.output / "scenario.json")
+    if task.own is not None:
+        (task.output / OWN_PROTOCOL).mkdir()
+        (task.output / OWN_PROTOCOL / task.own.file_name).write_bytes(task.own.source)
 
 
 @contextmanager

@@ -9,12 +9,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from hostagent.runtime import own
 from testbed.errors import CannotRun
 
 if TYPE_CHECKING:
@@ -42,17 +43,27 @@ def spread(
     """
     if not items:
         return iter(())
+    preload = work.func.__module__ if isinstance(work, functools.partial) else work.__module__
+    if own.LOADED:
+        work = functools.partial(_with_protocols, dict(own.LOADED), work)
     if spark is None:
-        return _in_processes(work, items, min(jobs or len(os.sched_getaffinity(0)), len(items)), at_a_time)
+        jobs = min(jobs or len(os.sched_getaffinity(0)), len(items))
+        return _in_processes(work, items, jobs, at_a_time, preload)
     if jobs is not None:
         raise CannotRun("--jobs is for the cores of this machine: leave it out with --spark-master")
     return _on_spark(work, items, spark())
 
 
-def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int, at_a_time: int) -> Iterator[R]:
+def _with_protocols(protocols: Mapping[str, own.Own], work: Callable[[T], R], item: T) -> R:
+    """Do the work in a process that knows these protocols of users."""
+    own.load(protocols)
+    return work(item)
+
+
+def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int, at_a_time: int, preload: str) -> Iterator[R]:
     # A server process forks the workers: this process has threads, and a fork of it could wait for ever for a lock that a thread held.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([work.func.__module__ if isinstance(work, functools.partial) else work.__module__])
+    context.set_forkserver_preload([preload])
     pool = ProcessPoolExecutor(jobs, context, initializer=_end_with_parent)
     others = multiprocessing.active_children()
     try:

@@ -15,6 +15,7 @@ from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM
 from hostagent.protocols.basic import Basic
 from hostagent.runtime.agent import SAMPLE_S
 from hostagent.runtime.control import Hush, StartOrder, Stop
+from hostagent.runtime.failures import Failure
 from hostagent.runtime.namespace import die_with_parent
 from tests.hostagent.conftest import HOSTS, alive, until
 from tests.hostagent.recording import Crasher, Recorder
@@ -226,6 +227,10 @@ def test_an_agent_whose_core_fails_dies_and_nothing_of_the_half_done_wake_up_sta
     sender.send("h1", sender.copy(13))
     assert agents.report("died", "h1") == "1"
     assert agents.errors.read_text().splitlines()[-1] == "RuntimeError: cannot stand 13"
+    failure = msgspec.json.decode(agents.setting.failure("h1").read_bytes(), type=Failure)
+    assert (failure.host, failure.event) == ("h1", "when Copy h3:13 arrived from h3")
+    assert (failure.place.file, failure.place.function) == ("tests/hostagent/recording.py", "on_message")
+    assert not failure.is_users
     assert [event.event for event in agents.events("h1")] == ["start"]
 
 

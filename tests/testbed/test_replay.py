@@ -64,7 +64,15 @@ def messages(table):
 
 def replay(run, out, **options):
     """The command in this process, where Spark is started once for all tests."""
-    arguments = {"on": None, "seed": None, "medium": None, "json": True, "spark_master": "local[2]"}
+    arguments = {
+        "on": None,
+        "seed": None,
+        "medium": None,
+        "protocol": None,
+        "trust": False,
+        "json": True,
+        "spark_master": "local[2]",
+    }
     try:
         return run_commands.replay(Namespace(run=run, out=out, **(arguments | options)))
     finally:

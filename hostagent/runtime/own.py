@@ -1,0 +1,136 @@
+"""Protocols of users: a file with one core, which takes its place beside Castbed's own protocols for as long as a process lives.
+
+The protocol is called as its file is, without `.py`, and all of them have the same number on the wire, which no protocol of Castbed has.
+A file is read once, when the command begins. Its text goes with the run: to workers, to agents and into the result directory, so everything
+runs the same code, also if the user changes the file meanwhile. A protocol is one file: it may import Castbed's modules and installed
+packages, and not files beside it, which would be missing when the run is repeated elsewhere.
+"""
+
+import inspect
+import linecache
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from hostagent.contract.core import Core
+from hostagent.contract.messages import Message
+from hostagent.contract.promises import Promise
+from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.failures import USERS_FAULT, ProtocolError, place_of
+
+SUFFIX: Final = ".py"
+NUMBER: Final = 254
+"""The number on the wire of every protocol of a user. A run has one protocol, so two of them never meet."""
+_HOSTS: Final = 3
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class Own(msgspec.Struct, frozen=True):
+    """A user's protocol: its file as it was read."""
+
+    path: str
+    """The file as the user named it, for messages."""
+    source: bytes
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file, without its directory."""
+        return Path(self.path).name
+
+
+LOADED: Final[dict[str, Own]] = {}
+"""The protocols of users that this process knows, by name. Their cores are in `PROTOCOLS`."""
+
+
+def find(word: str) -> str:
+    """The name of the protocol that a user asks for by its name or its file; a file is loaded. Other names are returned as they are."""
+    return load_file(Path(word)) if word.endswith(SUFFIX) else word
+
+
+def load_file(path: Path) -> str:
+    """Load a user's protocol from its file, and return its name."""
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise ProtocolError(f"protocol {path} cannot be read: {error.strerror}") from None
+    load({path.stem: Own(str(path), source)})
+    return path.stem
+
+
+def load(protocols: Mapping[str, Own]) -> None:
+    """Make users' protocols known to this process, unless it knows them already."""
+    for name, own in protocols.items():
+        if LOADED.get(name) != own:
+            PROTOCOLS[name] = _core(name, own)
+            LOADED[name] = own
+
+
+def _core(name: str, own: Own) -> type[Core]:
+    """The core in a user's file, checked as far as it can be before it runs."""
+    if not _NAME.fullmatch(name):
+        raise ProtocolError(
+            f"protocol {own.path}: rename the file, so that its name has only letters, digits, _ and - before .py"
+        )
+    if name in PROTOCOLS and name not in LOADED:
+        raise ProtocolError(f"protocol {own.path}: Castbed has a protocol {name} already, so rename the file")
+    module = _executed(name, own)
+    found: list[type[Core]] = [kind for kind in vars(module).values() if _is_core(kind, module)]
+    if len(found) != 1:
+        named = ", ".join(kind.__name__ for kind in found) or "none"
+        raise ProtocolError(f"protocol {own.path} must have exactly one subclass of Core, and has {len(found)}: {named}")
+    (core,) = found
+    core.name, core.number, core.file = name, NUMBER, own.path
+    _check(core, own)
+    return core
+
+
+def _executed(name: str, own: Own) -> ModuleType:
+    """The module of a user's file. It is registered, as the types of messages are looked up in their module."""
+    module = ModuleType(f"castbed_protocol_{name}")
+    module.__file__ = own.path
+    before = sys.modules.get(module.__name__)
+    sys.modules[module.__name__] = module
+    try:
+        # A traceback shows the lines that ran, and not those that the file has now.
+        lines = own.source.decode(errors="replace").splitlines(keepends=True)
+        linecache.cache[own.path] = len(own.source), None, lines, own.path
+        exec(compile(own.source, own.path, "exec"), vars(module))  # noqa: S102 - the user asks for it
+    except USERS_FAULT as error:
+        if before is not None:
+            sys.modules[module.__name__] = before
+        raise ProtocolError(f"protocol {own.path} cannot be loaded{_why(error, own)}") from error
+    return module
+
+
+def _is_core(kind: object, module: ModuleType) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Core) and kind.__module__ == module.__name__
+
+
+def _check(core: type[Core], own: Own) -> None:
+    """Refuse a core that could not run: without what every core has, or with a promise that cannot be made."""
+    what = f"protocol {own.path}: {core.__name__}"
+    if inspect.isabstract(core):
+        raise ProtocolError(f"{what} lacks {', '.join(sorted(core.__abstractmethods__))}(), which every core has")
+    messages: Any = getattr(core, "messages", None)
+    if not isinstance(messages, tuple) or not all(isinstance(kind, type) and issubclass(kind, Message) for kind in messages):
+        raise ProtocolError(f"{what} must have messages, a tuple with its kinds of messages, such as messages = (Copy,)")
+    try:
+        promise: object = core.promise(core.Parameters(), _HOSTS)
+    except USERS_FAULT as error:
+        raise ProtocolError(f"{what}: its promise with default parameters cannot be made{_why(error, own)}") from error
+    if not isinstance(promise, Promise):
+        raise ProtocolError(f"{what}: promise() must return a Promise, and returns a {type(promise).__name__}")
+
+
+def _why(error: BaseException, own: Own) -> str:
+    """Where and why a user's file failed."""
+    if isinstance(error, SyntaxError):
+        return f" at {error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    place = place_of(error, {own.path})
+    hint = ": a protocol is one file" if isinstance(error, ModuleNotFoundError) else ""
+    return f"{f' at {place.file}:{place.line}' if place else ''}: {type(error).__name__}: {error}{hint}"
