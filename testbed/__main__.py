@@ -252,6 +252,10 @@ def _add_verdicts(verbs: _Verbs) -> None:
 
 
 def _add_looks(verbs: _Verbs) -> None:
+    new = verbs.add_parser("new", help="write a small protocol, scenario or network that works, to be changed")
+    new.add_argument("kind", choices=("protocol", "scenario", "network"), help="what to write")
+    new.add_argument("name", metavar="NAME", help="its name; the file is NAME.py or NAME.json, in the current directory")
+    new.set_defaults(call=_later("commands.new.command.command"))
     for name, call, text in (
         ("list", "list_all", "show scenarios, protocols and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),

@@ -1,6 +1,6 @@
 """Networks in files: JSON to edit by hand, and GraphML to exchange with graph tools.
 
-JSON is one object. `name`, `hosts`, `switches` and `links` are required, `positions` is not:
+JSON is one object. `name`, `hosts`, `switches` and `links` are required, `positions` and `comments`, a list of texts, are not:
 
     {
       "name": "two offices",
@@ -58,6 +58,8 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     switches: tuple[str, ...]
     links: list[dict[str, Any]]
     positions: dict[str, Place] = {}
+    comments: tuple[str, ...] = ()
+    """For people who read the file."""
     format: int = 1
     """The format version that every file of a run has (`runfiles.format`). Networks are the same in all versions."""
 

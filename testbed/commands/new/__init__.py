@@ -1,0 +1,1 @@
+"""The command new, and the files that it copies."""

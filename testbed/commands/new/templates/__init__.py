@@ -1,0 +1,1 @@
+"""Small files that work: `castbed new` writes them under another name."""
