@@ -10,7 +10,7 @@ Both engines write the files through these types and the analysis reads them thr
     counters.json       for every host, its counters by name
     events/HOST.jsonl   one Event a line
     captures/*.pcap     named in Run.captures
-    protocol/NAME.py    the protocol, if it is a file of a user
+    protocol/NAME.py    the protocol, if it is a file of a user; or the program
 
 Every file states the version of its format: a JSON file and each line of faults.jsonl in the field `format`, the controller's log in its
 first line, Parquet in the metadata of the schema, an archive in its comment. For event logs and captures, the version in run.json counts.
@@ -103,6 +103,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a message to several hosts is one datagram to each, or one datagram that the switches copy."""
     pack_ms: float | None = None
     """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
+    program: tuple[str, ...] | None = None
+    """If the protocol is a program of a user, its arguments."""
     udp_port: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
     started_ns: Nanoseconds
     ended_ns: Nanoseconds

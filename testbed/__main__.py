@@ -49,7 +49,7 @@ _OPTIONAL = {
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""
-_PROTOCOL = "a protocol: a name from ./castbed list, or your own file that ends in .py"
+_PROTOCOL = "a protocol: a name from ./castbed list, or your own file that ends in .py, or 'maelstrom:./my-node', a program"
 _BUG = "castbed: this is a bug in Castbed; please report it with the lines above"
 _RUN = "the directory of a run, or of several, or an archive of them"
 

@@ -34,6 +34,8 @@ from hostagent.runtime.control import (
     decode_request,
 )
 from hostagent.runtime.life import Life
+from hostagent.runtime.maelstrom.core import Maelstrom
+from hostagent.runtime.maelstrom.program import Program, ProgramEnded
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.own import Own
 from hostagent.runtime.packing import Packer
@@ -44,6 +46,10 @@ MOST_PER_WAKE_UP: Final = 256
 # Room for bursts while the process waits for a processor: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
+# A program may be one that starts the virtual machine of its language. The testbed waits longer for its agents.
+PROGRAM_STARTS_S: Final = 30.0
+# Of a line of a program, what an error message shows.
+LONGEST_SHOWN: Final = 200
 _ANCILLARY: Final = socket.CMSG_SPACE(1)
 # Two options that Python does not name. SO_RCVBUFFORCE is like SO_RCVBUF, but not bounded by the limit for ordinary users. With
 # IP_MULTICAST_ALL off, a socket gets the datagrams of the groups that it has joined, and not of all groups that its interface has joined.
@@ -96,6 +102,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """What a host's agent writes if its core has raised an exception: a `Failure` as JSON."""
         return Path(self.private, f"{host}.failure")
 
+    def program_errors(self, host: str) -> Path:
+        """The standard error of the program of a host."""
+        return Path(self.private, f"{host}.program")
+
 
 class Agent:
     """Drives one life of a host: calls the core, and carries out what the core asks for."""
@@ -140,8 +150,51 @@ class Agent:
             crashes=order.crashes,
         )
         self._life.start(self._storage.values)
+        self._program: Program | None = None
+        if isinstance(self._life.core, Maelstrom):
+            self._start_program(self._life.core, setting.program_errors(host))
         # Before this agent is reported as ready: datagrams to a group may come as soon as all agents are.
         self._join_and_leave()
+
+    def _start_program(self, core: Maelstrom, errors: Path) -> None:
+        """Start the program of a core, and wait until it has answered what it is told at its start."""
+        deadline = time.monotonic() + PROGRAM_STARTS_S
+        try:
+            self._program = Program(core.command, errors)
+            while not core.is_ready:
+                self._program.write(_taken(core.lines))
+                self._program.wait(deadline - time.monotonic())
+                for line in self._program.read():
+                    self._tell_line(core, line)
+        except ProgramEnded as ended:
+            raise self._life.failed(ended, "when it started") from ended
+
+    def _tell_line(self, core: Maelstrom, line: bytes) -> None:
+        shown = line[:LONGEST_SHOWN].decode(errors="replace")
+        self._life.tell(lambda: core.on_line(line), f"when it wrote: {shown}{'...' if len(line) > LONGEST_SHOWN else ''}")
+
+    def _on_program(self) -> None:
+        """The program has written something, or has ended."""
+        core = self._life.core
+        assert self._program is not None
+        assert isinstance(core, Maelstrom)
+        try:
+            lines = self._program.read()
+        except ProgramEnded as ended:
+            raise self._life.failed(ended, "when its program ended") from ended
+        for line in lines:
+            self._tell_line(core, line)
+            if self._life.is_over:
+                break
+        self._finish_wake_up()
+
+    def _write_program(self) -> None:
+        """Hand the program its lines, and go on when it has room for more."""
+        if self._program is not None and isinstance(self._life.core, Maelstrom):
+            if self._program.write(_taken(self._life.core.lines)):
+                self._loop.add_writer(self._program.input, self._write_program)
+            else:
+                self._loop.remove_writer(self._program.input)
 
     async def run(self) -> None:
         """Serve until asked to stop, or until something goes wrong: a wake-up that failed half-way must be neither committed nor sent."""
@@ -150,6 +203,8 @@ class Agent:
         loop.set_exception_handler(self._on_failure)
         loop.add_reader(self._socket, self._on_datagrams)
         loop.add_reader(self._control, self._on_request)
+        if self._program is not None:
+            loop.add_reader(self._program.output, self._on_program)
         self._finish_wake_up()
         self._on_sample()
         await self._end
@@ -269,6 +324,7 @@ class Agent:
         self._commit()
         if self._life.is_over:
             self._crash()
+        self._write_program()
         self._send_what_is_due()
         self._set_alarm()
 
@@ -368,9 +424,20 @@ class Agent:
         if self._alarm is not None:
             self._alarm.cancel()
         self._loop.remove_writer(self._socket)
+        if self._program is not None:
+            self._loop.remove_writer(self._program.input)
+            self._loop.remove_reader(self._program.output)
+            self._program.end()
         for end in (self._socket, self._control):
             self._loop.remove_reader(end)
             end.close()
+
+
+def _taken(lines: list[bytes]) -> list[bytes]:
+    """The lines that wait, which do not wait any longer."""
+    taken = lines[:]
+    lines.clear()
+    return taken
 
 
 def _udp_socket(address: str, port: int, *, multicasts: bool) -> socket.socket:

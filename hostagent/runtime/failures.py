@@ -23,6 +23,7 @@ class Place(msgspec.Struct, frozen=True):
 
     file: str
     line: int
+    """0 for the file as a whole."""
     function: str
     text: str
 
@@ -56,10 +57,11 @@ class CoreFailed(Exception):
     def __str__(self) -> str:
         failure = self.failure
         place = failure.place
+        where = f"{place.file}:{place.line}, in {place.function}" if place.line else place.file
         return (
-            f"protocol {failure.protocol} failed at {place.file}:{place.line}, in {place.function}: {failure.error}\n"
-            f"    {place.text}\n"
-            f"  at {failure.host}, {failure.at_ns / NS_PER_S:.6f} s after the start, {failure.event}"
+            f"protocol {failure.protocol} failed at {where}: {failure.error}\n"
+            + (f"    {place.text}\n" if place.text else "")
+            + f"  at {failure.host}, {failure.at_ns / NS_PER_S:.6f} s after the start, {failure.event}"
         )
 
 
@@ -76,8 +78,7 @@ def place_of(error: BaseException, files: Collection[str] = ()) -> Place | None:
 
 def failure_of(error: BaseException, protocol: str, file: str, host: str, at_ns: int, event: str) -> Failure:
     """An exception that a core raised; `file` is that of a user's protocol, or empty."""
-    users = place_of(error, {file}) if file else None
-    place = users or place_of(error) or Place("", 0, "", "")
+    place = place_of(error, {file} if file else ()) or Place(file, 0, "", "")
     told = "sys.exit() was called, which a protocol must not do" if isinstance(error, SystemExit) else str(error)
     return Failure(
         protocol=protocol,

@@ -73,6 +73,9 @@ def _reap(agents: dict[int, str]) -> None:
             return
         if pid == 0:
             return
+        # What a program has started itself may be left.
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
         _report(f"died {agents.pop(pid)} {os.waitstatus_to_exitcode(status)}")
 
 
@@ -84,6 +87,8 @@ def _fork_agent(order: LaunchOrder, start: StartOrder) -> int:
         status = 1
         try:
             die_with_parent(launcher)
+            # With its program, if it has one: both are paused together.
+            os.setpgid(0, 0)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             enter(Path(order.namespaces[start.host]))

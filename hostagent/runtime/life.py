@@ -13,7 +13,7 @@ The clock, and the faults of the clock, belong to the machine: the driver passes
 An exception in a core becomes a `CoreFailed` with the event that led there, and ends the run.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
@@ -165,6 +165,14 @@ class Life:
             self._env.parts[space].on_timer(name)
         except USERS_FAULT as error:
             raise self.failed(error, f"when the timer {name!r} of its {space} expired") from error
+        self._notice()
+
+    def tell(self, call: Callable[[], None], event: str) -> None:
+        """Something else has happened that the core is told of by a call; `event` says what, if it fails."""
+        try:
+            call()
+        except USERS_FAULT as error:
+            raise self.failed(error, event) from error
         self._notice()
 
     def log(self, event: str, **details: object) -> None:

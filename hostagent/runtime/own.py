@@ -1,14 +1,17 @@
-"""Protocols of users: a file with one core, which takes its place beside Castbed's own protocols for as long as a process lives.
+"""Protocols of users: a file with one core, or a program, which takes its place beside Castbed's own protocols while a process lives.
 
 The protocol is called as its file is, without `.py`, and all of them have the same number on the wire, which no protocol of Castbed has.
 A file is read once, when the command begins. Its text goes with the run: to workers, to agents and into the result directory, so everything
 runs the same code, also if the user changes the file meanwhile. A protocol is one file: it may import Castbed's modules and installed
-packages, and not files beside it, which would be missing when the run is repeated elsewhere.
+packages, and not files beside it, which would be missing when the run is repeated elsewhere. A program is started where it is, so it may
+have files beside it; a run has a copy of the program alone.
 """
 
 import inspect
 import linecache
+import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +25,11 @@ from hostagent.contract.messages import Message
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime.failures import USERS_FAULT, ProtocolError, place_of
+from hostagent.runtime.maelstrom.core import Maelstrom
 
 SUFFIX: Final = ".py"
+MAELSTROM: Final = "maelstrom:"
+"""What a user writes before a program that speaks the JSON lines of Maelstrom."""
 NUMBER: Final = 254
 """The number on the wire of every protocol of a user. A run has one protocol, so two of them never meet."""
 _HOSTS: Final = 3
@@ -31,11 +37,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class Own(msgspec.Struct, frozen=True):
-    """A user's protocol: its file as it was read."""
+    """A user's protocol: its file as it was read, which is a core in Python or a program."""
 
     path: str
     """The file as the user named it, for messages."""
     source: bytes
+    words: tuple[str, ...] | None = None
+    """The arguments of a program; None for a core."""
 
     @property
     def file_name(self) -> str:
@@ -48,18 +56,37 @@ LOADED: Final[dict[str, Own]] = {}
 
 
 def find(word: str) -> str:
-    """The name of the protocol that a user asks for by its name or its file; a file is loaded. Other names are returned as they are."""
-    return load_file(Path(word)) if word.endswith(SUFFIX) else word
+    """The name of the protocol that a user asks for by its name, file or program, which is loaded. Other names are returned as they are."""
+    if word.startswith(MAELSTROM):
+        return _find_program(word)
+    if not word.endswith(SUFFIX):
+        return word
+    path = Path(word)
+    load({path.stem: Own(word, _read(path))})
+    return path.stem
 
 
-def load_file(path: Path) -> str:
-    """Load a user's protocol from its file, and return its name."""
+def _find_program(word: str) -> str:
+    """The name of the protocol that is a program, written `maelstrom:PROGRAM ARGUMENTS...`: that of its file without what follows a dot."""
     try:
-        source = path.read_bytes()
+        program, *words = shlex.split(word.removeprefix(MAELSTROM))
+    except ValueError:
+        raise ProtocolError(
+            f"protocol {word!r}: write {MAELSTROM}./my-node, and arguments after the program if it has some"
+        ) from None
+    path = Path(program)
+    source = _read(path)
+    if not os.access(path, os.X_OK):
+        raise ProtocolError(f"protocol {program} is not a program: make it executable with chmod +x {shlex.quote(program)}")
+    load({path.stem: Own(program, source, tuple(words))})
+    return path.stem
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise ProtocolError(f"protocol {path} cannot be read: {error.strerror}") from None
-    load({path.stem: Own(str(path), source)})
-    return path.stem
 
 
 def load(protocols: Mapping[str, Own]) -> None:
@@ -74,10 +101,13 @@ def _core(name: str, own: Own) -> type[Core]:
     """The core in a user's file, checked as far as it can be before it runs."""
     if not _NAME.fullmatch(name):
         raise ProtocolError(
-            f"protocol {own.path}: rename the file, so that its name has only letters, digits, _ and - before .py"
+            f"protocol {own.path}: rename the file, so that its name has only letters, digits, _ and - before the dot"
         )
     if name in PROTOCOLS and name not in LOADED:
         raise ProtocolError(f"protocol {own.path}: Castbed has a protocol {name} already, so rename the file")
+    if own.words is not None:
+        command = (str(Path(own.path).absolute()), *own.words)
+        return type(name, (Maelstrom,), {"name": name, "number": NUMBER, "file": own.path, "command": command})
     module = _executed(name, own)
     found: list[type[Core]] = [kind for kind in vars(module).values() if _is_core(kind, module)]
     if len(found) != 1:

@@ -37,6 +37,8 @@ WORDS = {"formed": "graph re-formed", "successor": "manager replaced", "take-bac
 def campaign(arguments: Namespace) -> int:
     """Run random cases in virtual time, or one case again."""
     protocol = own.find(arguments.protocol)
+    if protocol in own.LOADED and own.LOADED[protocol].words is not None:
+        raise CannotRun(f"protocol {protocol} is a program, which does not run in virtual time: run it with ./castbed run")
     parameters = _parameters(protocol, arguments.set)
     if arguments.replay:
         return _replay(arguments, protocol, parameters)

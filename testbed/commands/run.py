@@ -1,6 +1,7 @@
 """The commands run, demo, replay and analyse. Every function of a command returns the exit status."""
 
 import dataclasses
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, argument
 def _recorded_protocol(recorded: RunInput, *, trusted: bool) -> str:
     """The protocol of a run. One that came with the run is a program from anywhere, and is loaded only if the user trusts it."""
     name = recorded.run.protocol
-    files = {file.stem: file for file in (recorded.directory / OWN_PROTOCOL).glob(f"*{own.SUFFIX}")}
+    files = {file.stem: file for file in (recorded.directory / OWN_PROTOCOL).glob("*")}
     if name not in files:
         # The record may name any file as its protocol.
         check_parameters([name], {})
@@ -118,7 +119,11 @@ def _recorded_protocol(recorded: RunInput, *, trusted: bool) -> str:
             f"{files[name]} came with the run, and a replay would execute it: "
             "read it and add --trust, or give a file with --protocol"
         )
-    return str(files[name])
+    if recorded.run.program is None:
+        return str(files[name])
+    # An archive does not say which files are programs.
+    files[name].chmod(0o755)
+    return f"{own.MAELSTROM}{shlex.join([str(files[name]), *recorded.run.program])}"
 
 
 def new_results(name: str) -> Path:

@@ -139,7 +139,7 @@ class Agents:
             if number == signal.SIGKILL:
                 self._kill(host)
             else:
-                os.kill(self._pids[host], number)
+                os.killpg(self._pids[host], number)
 
     def _kill(self, host: str) -> None:
         """Kill an agent, and count the datagrams that it leaves unread: the books need them."""

@@ -45,11 +45,16 @@ def _mininet(output: Path) -> Engine:
     )
 
 
+def _refuse_in_virtual_time(task: Task) -> None:
+    simulated.refuse_programs(task)
+    refuse_unknown(task.scenario.faults, KNOWN, "the simulator")
+
+
 def _simulator(output: Path) -> Engine:
     doctor.require_disk(output)
     return Engine(
         about="virtual time",
         captures=False,
-        refuse_impossible=lambda task: refuse_unknown(task.scenario.faults, KNOWN, "the simulator"),
+        refuse_impossible=_refuse_in_virtual_time,
         run=lambda task, show, _: simulated.run(task, show),
     )

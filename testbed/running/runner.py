@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
@@ -298,7 +300,8 @@ def _setting(task: Task, private: Path) -> Setting:
         run=secrets.randbits(32),
         protocol=task.protocol,
         parameters=task.parameters,
-        own=task.own,
+        # A program is started from its file.
+        own=msgspec.structs.replace(task.own, source=b"") if task.own and task.own.words is not None else task.own,
         seed=task.seed,
         port=PORT,
         addresses=dict(task.scenario.network.addresses),

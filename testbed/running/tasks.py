@@ -83,7 +83,10 @@ def _make(task: Task) -> None:
     dump_scenario(task.scenario, task.output / "scenario.json")
     if task.own is not None:
         (task.output / OWN_PROTOCOL).mkdir()
-        (task.output / OWN_PROTOCOL / task.own.file_name).write_bytes(task.own.source)
+        copied = task.output / OWN_PROTOCOL / task.own.file_name
+        copied.write_bytes(task.own.source)
+        if task.own.words is not None:
+            copied.chmod(0o755)
 
 
 @contextmanager
@@ -127,6 +130,7 @@ def described(task: Task) -> dict[str, Any]:
         "promise": promise_of(task),
         "pack_ms": task.pack_ms,
         "medium": task.medium,
+        "program": task.own.words if task.own else None,
     }
 
 

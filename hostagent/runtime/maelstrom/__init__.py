@@ -1,0 +1,1 @@
+"""Programs that speak the JSON lines of Maelstrom, as protocols."""
