@@ -11,8 +11,8 @@ from typing import NoReturn, TypeAlias, get_args
 
 from controller.address import address
 from hostagent.protocols.propagation_graph.generator import METHODS
-from hostagent.runtime.failures import CoreFailed, ProtocolError, place_of
-from hostagent.runtime.own import LOADED
+from hostagent.runtime.failures import CoreFailed, ProtocolError
+from hostagent.runtime.own import blamed
 from runfiles.archives import LIMITS
 from runfiles.errors import ResultsError
 from runfiles.format import Medium
@@ -397,10 +397,8 @@ def _failed(error: BaseException) -> int:
     if KeyboardInterrupt in {type(error), type(error.__context__)}:
         errors.print("castbed: interrupted; nothing is left running", soft_wrap=True)
         return INTERRUPTED
-    if place := place_of(error, {protocol.path for protocol in LOADED.values()} or {""}):
-        sentence = f"castbed: {place.file}:{place.line}, in {place.function}: {type(error).__name__}: {error}"
-        errors.print(sentence, f"    {place.text}", sep="\n", soft_wrap=True)
-        return UNKNOWN
+    if users := blamed(error):
+        return _core_failed(users)
     errors.print_exception()
     errors.print(_BUG, soft_wrap=True)
     return UNKNOWN

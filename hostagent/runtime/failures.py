@@ -33,6 +33,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     protocol: str
     host: str
+    """Empty if the exception came at no host, as from the promise of the protocol."""
     at_ns: int
     """When it came: since the start of the run in virtual time, else since 1970."""
     event: str
@@ -58,11 +59,12 @@ class CoreFailed(Exception):
         failure = self.failure
         place = failure.place
         where = f"{place.file}:{place.line}, in {place.function}" if place.line else place.file
-        return (
-            f"protocol {failure.protocol} failed at {where}: {failure.error}\n"
-            + (f"    {place.text}\n" if place.text else "")
-            + f"  at {failure.host}, {failure.at_ns / NS_PER_S:.6f} s after the start, {failure.event}"
-        )
+        told = [f"protocol {failure.protocol} failed at {where}: {failure.error}"]
+        if place.text:
+            told.append(f"    {place.text}")
+        if failure.host:
+            told.append(f"  at {failure.host}, {failure.at_ns / NS_PER_S:.6f} s after the start, {failure.event}")
+        return "\n".join(told)
 
 
 def place_of(error: BaseException, files: Collection[str] = ()) -> Place | None:
@@ -76,7 +78,7 @@ def place_of(error: BaseException, files: Collection[str] = ()) -> Place | None:
     return Place(str(shown), last.lineno or 0, last.name, last.line or "")
 
 
-def failure_of(error: BaseException, protocol: str, file: str, host: str, at_ns: int, event: str) -> Failure:
+def failure_of(error: BaseException, protocol: str, file: str, host: str = "", at_ns: int = 0, event: str = "") -> Failure:
     """An exception that a core raised; `file` is that of a user's protocol, or empty."""
     place = place_of(error, {file} if file else ()) or Place(file, 0, "", "")
     told = "sys.exit() was called, which a protocol must not do" if isinstance(error, SystemExit) else str(error)

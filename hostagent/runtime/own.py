@@ -24,7 +24,7 @@ from hostagent.contract.core import Core
 from hostagent.contract.messages import Message
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
-from hostagent.runtime.failures import USERS_FAULT, ProtocolError, place_of
+from hostagent.runtime.failures import USERS_FAULT, CoreFailed, ProtocolError, failure_of, place_of
 from hostagent.runtime.maelstrom.core import Maelstrom
 
 SUFFIX: Final = ".py"
@@ -95,6 +95,12 @@ def load(protocols: Mapping[str, Own]) -> None:
         if LOADED.get(name) != own:
             PROTOCOLS[name] = _core(name, own)
             LOADED[name] = own
+
+
+def blamed(error: BaseException) -> CoreFailed | None:
+    """An exception that came from a user's file without an event of a host, as from the promise of a protocol; None for all others."""
+    found = [CoreFailed(failure_of(error, name, own.path)) for name, own in LOADED.items() if place_of(error, {own.path})]
+    return found[0] if found else None
 
 
 def _core(name: str, own: Own) -> type[Core]:

@@ -52,8 +52,9 @@ def campaign(arguments: Namespace) -> int:
     try:
         tally = _run_campaign(protocol, seeds, parameters, arguments)
     except CoreFailed as failed:
-        errors.print(f"seed {failed.failure.seed}: an exception in the protocol ends the campaign", soft_wrap=True)
-        errors.print(f"  replay: {again}{options} --replay {failed.failure.seed}", soft_wrap=True)
+        if (seed := failed.failure.seed) is not None:
+            errors.print(f"seed {seed}: an exception in the protocol ends the campaign", soft_wrap=True)
+            errors.print(f"  replay: {again}{options} --replay {seed}", soft_wrap=True)
         raise
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(tally) + b"\n")

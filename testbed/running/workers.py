@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from hostagent.runtime import own
+from hostagent.runtime.failures import CoreFailed
 from testbed.errors import CannotRun
 
 if TYPE_CHECKING:
@@ -55,9 +56,16 @@ def spread(
 
 
 def _with_protocols(protocols: Mapping[str, own.Own], work: Callable[[T], R], item: T) -> R:
-    """Do the work in a process that knows these protocols of users."""
+    """Do the work in a process that knows these protocols of users. What their files raise is told apart here: no traceback travels."""
     own.load(protocols)
-    return work(item)
+    try:
+        return work(item)
+    except CoreFailed:
+        raise
+    except Exception as error:
+        if users := own.blamed(error):
+            raise users from error
+        raise
 
 
 def _in_processes(work: Callable[[T], R], items: Sequence[T], jobs: int, at_a_time: int, preload: str) -> Iterator[R]:

@@ -1,11 +1,16 @@
 """A user's own protocol, from its file, wherever a protocol is named: on both engines, in workers, and again from the run itself."""
 
 import json
+import re
 import shutil
 
 import pytest
 
+from hostagent.protocols import PROTOCOLS
+from hostagent.protocols.basic import Basic
 from runfiles import archives
+from testbed.__main__ import main
+from testbed.commands import campaign
 from tests.hostagent.own_protocol import FLOOD, RAISES
 from tests.testbed.conftest import castbed
 
@@ -147,6 +152,39 @@ def test_an_exception_in_a_campaign_names_the_seed_and_how_to_repeat_it(here):
     again = castbed(*words, seed)
     assert again.returncode == 2
     assert again.stderr.splitlines() == done.stderr.splitlines()[-3:]
+
+
+@pytest.mark.parametrize(
+    "words", [("campaign", "--schedules", "5"), ("run", "clusters", *SMALL, "--on", "simulator")], ids=["campaign", "run"]
+)
+def test_an_exception_outside_a_run_is_the_users_too(here, words):
+    """Here the promise cannot be made for more than three hosts."""
+    (here / "flood.py").write_text(FLOOD.replace("        guarantees =", "        assert hosts < 4\n        guarantees ="))
+    done = castbed(*words, "--protocol", "flood.py")
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "castbed: protocol flood failed at flood.py:28, in promise: AssertionError\n    assert hosts < 4\n"
+    )
+    assert "bug in Castbed" not in done.stderr
+
+
+def test_an_exception_in_a_protocol_of_castbed_names_the_seed_and_is_called_a_bug(monkeypatch, capsys):
+    class Broken(Basic):
+        def on_timer(self, name):
+            raise ZeroDivisionError(name)
+
+    monkeypatch.setitem(PROTOCOLS, "basic", Broken)
+    monkeypatch.setattr(campaign, "spread", lambda work, seeds, *_: map(work, seeds))
+    assert main(["campaign", "--protocol", "basic", "--schedules", "20"]) == 2
+    told = capsys.readouterr().err
+    (seed,) = re.findall(r"  replay: ./castbed campaign --protocol basic --replay (\d+)\n", told)
+    assert f"seed {seed}: an exception in the protocol ends the campaign" in told
+    assert re.search(
+        r"castbed: protocol basic failed at tests/testbed/test_own_protocols.py:\d+, in on_timer: ZeroDivisionError", told
+    )
+    assert re.search(r"  at h\d+, [\d.]+ s after the start, when the timer '.*' of its .* expired", told)
+    assert "this is a bug in Castbed" in told
+    assert main(["campaign", "--protocol", "basic", "--replay", seed]) == 2
 
 
 @pytest.mark.root
