@@ -40,6 +40,8 @@ class Ledger(Part):
         self._chunks: dict[int, int] = {}
         """First and last number of each chunk on stable storage, in ascending order."""
         self._entries: dict[int, Entry] = {}
+        self._aside: dict[int, Entry] = {}
+        """What had these numbers at this site before it took them back, on stable storage: others may know that all sites have it."""
         self._lacking: dict[tuple[str, int], int] = {}
         """The numbers of messages that this site lacks, by origin and sequence."""
         self._numbered: dict[str, int] = {}
@@ -60,6 +62,7 @@ class Ledger(Part):
                 if number > self.base:
                     self._entries[number] = origin, sequence, payload
         self.top = self.last = self._stored = max(self._entries, default=self.base)
+        self._aside = {number: (origin, sequence, payload) for number, origin, sequence, payload in stored.get("aside", ())}
         self._numbered = {key.removeprefix("of/"): value for key, value in stored.items() if key.startswith("of/")}
         assert self.base <= self.delivered <= self.top, (self.base, self.delivered, self.top)
 
@@ -192,6 +195,8 @@ class Ledger(Part):
         """Take back all numbers after this one: another list has given them to other messages. What came with them has no number again."""
         assert number >= self.delivered, "what was delivered cannot be taken back"
         if number > self.top:
+            self._take_up_to(number)
+        if number > self.top:
             self._skip_to(number)
             return
         for later in [later for later in self._entries if later > number]:
@@ -214,6 +219,29 @@ class Ledger(Part):
         self.top, self.last, self._stored = min(self.top, number), min(self.last, number), min(self._stored, number)
         for origin in self._unnumbered:
             self._look_at(origin)
+
+    def set_aside_after(self, number: int) -> None:
+        """Take back all numbers after this one, as another list may have given them otherwise. What turns out to be everywhere is kept."""
+        for later in range(number + 1, self._stored + 1):
+            self._aside.setdefault(later, self._entries[later])
+        self._store_aside()
+        self.cut_after(number)
+
+    def drop_aside(self) -> None:
+        """This site has what a list has, so it needs nothing of what it had before."""
+        if self._aside:
+            self._aside = {}
+            self._store_aside()
+
+    def _store_aside(self) -> None:
+        self.env.store("aside", [(number, *entry) for number, entry in self._aside.items()] or None)
+
+    def _take_up_to(self, number: int) -> None:
+        """All sites have had everything up to a number, this one too before it set it aside."""
+        while self.top < number and self.top + 1 in self._aside:
+            self._put(self.top + 1, self._aside[self.top + 1])
+            self.last = max(self.last, self.top + 1)
+            self._rise()
 
     def _skip_to(self, number: int) -> None:
         """Everybody else has forgotten what this host lacks, so it has lost its storage: go on with what comes after."""

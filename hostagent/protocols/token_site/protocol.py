@@ -277,7 +277,7 @@ class TokenSite(Core):
             return
         if not self._is_cut:
             self._is_cut = True
-            ledger.cut_after(max(ledger.delivered, status.base))
+            ledger.set_aside_after(max(ledger.delivered, status.base))
         self._token.learn(status.committed, 0)
         ledger.deliver(status.committed)
         if ledger.delivered < status.committed:

@@ -79,7 +79,8 @@ class Reformation(Part):
         self._originator = ""
         self._incoming: dict[int, Supply] = {}
         """What came from the first token site of the plan."""
-        self._rounds = self._failures = 0
+        self._rounds = self._failures = self._fetches = 0
+        """How often in a row this site has invited, failed to make a list, and asked the first token site in vain."""
         self._silent = ""
         """The host because of whose silence this site invites, if there is one."""
 
@@ -165,6 +166,7 @@ class Reformation(Part):
     def on_timer(self, name: str) -> None:
         """An answer did not come in time."""
         if name == "fetch":
+            self._fetches = min(self._fetches + 1, MOST_DOUBLINGS)
             self._fetch()
             return
         if name != "step":
@@ -174,7 +176,12 @@ class Reformation(Part):
             # The new list may be in force, and the first acknowledgement was lost.
             self._ask()
             self._wait(self._pace.wait_for_all_s(self._rounds))
-        elif not self._joins or self.seen > self.promised or (self._plan and self._rounds > TRIES):
+        elif self._joins and self.seen > self.promised:
+            # Another originator has a higher version. If both tried again at once, none would ever be finished.
+            self._failures = min(self._failures + 1, MOST_DOUBLINGS)
+            self._originator, self._joins, self._plan = "", {}, None
+            self._wait_for_list()
+        elif not self._joins or (self._plan and self._rounds > TRIES):
             self._failures = min(self._failures + 1, MOST_DOUBLINGS)
             self.originate()
         elif self._plan is None:
@@ -187,6 +194,8 @@ class Reformation(Part):
         """The first token site of the plan has sent a message."""
         if self._plan and supply.version == self._plan.version and supply.number <= self._plan.last:
             self._incoming[supply.number] = supply
+            self._pace.answered(self._plan.first)
+            self._fetches = 0
             if not self._missing(self._plan):
                 self._fetch()
 
@@ -213,7 +222,8 @@ class Reformation(Part):
         if len(to) == len(self.env.peers):
             self.env.multicast(EVERYBODY, invite, Purpose.CONTROL, turn=self._rounds)
         else:
-            for host in to:
+            # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
+            for host in self.env.random.sample(to, len(to)):
                 self.env.send(host, invite, Purpose.CONTROL)
         self._wait(self._pace.wait_for_all_s(min(self._rounds, MOST_DOUBLINGS)))
 
@@ -267,7 +277,7 @@ class Reformation(Part):
     def _urge(self, plan: NewList) -> None:
         """Send the new list to those that have not agreed; if all have, tell its first token site again that it is in force."""
         waiting = [host for host in hosts_in(plan.members, self.env.hosts) if host not in self._agreed and host != self.env.host]
-        for host in waiting:
+        for host in self.env.random.sample(waiting, len(waiting)):
             self.env.send(host, plan, Purpose.CONTROL)
         if self.env.host in self._agreed and not waiting:
             self._commit(plan)
@@ -305,7 +315,9 @@ class Reformation(Part):
             return
         request = Request(EVERYBODY, self.env.host, 0, plan.version, as_ranges(missing))
         self.env.send(plan.first, request, Purpose.CONTROL)
-        self.env.set_timer("fetch", self._pace.wait_s(plan.first))
+        if not self._fetches:
+            self._pace.asked(plan.first)
+        self.env.set_timer("fetch", self._pace.wait_s(plan.first, self._fetches))
 
     def _agree(self, plan: NewList) -> None:
         """Have exactly what the first token site has, and be in the new list from now on."""
@@ -318,6 +330,7 @@ class Reformation(Part):
             self._ledger.supply(number, supply.origin, supply.sequence, supply.payload)
         assert self._ledger.top >= plan.last, (self._ledger.top, plan.last)
         self._ledger.store()
+        self._ledger.drop_aside()
         self.version, self._incoming = plan.version, {}
         members = hosts_in(plan.members, self.env.hosts)
         self._enter(members, plan.first)
