@@ -13,6 +13,7 @@ whoever has everything, and acknowledges a message that acknowledged D in this w
 
 *Forgetting.* A message is forgotten when a message of every host follows it, and when it follows nothing that is not in the total order,
 and is no such message itself: nobody will ask for it, no message to come acknowledges it for the first time, and it does not vote any more.
+What it has heard must be forgotten before it: whoever acknowledges it once more, by name, acknowledges that, too.
 The past of what is forgotten is taken to be all that is forgotten (`floor`), which is more than it was, but only by messages that do not
 vote.
 """
@@ -141,7 +142,9 @@ class Graph:
         floor = [*self.floor]
         for place, last in enumerate(seen_by_all):
             nodes = self._nodes[place]
-            while floor[place] < last and not is_open(nodes[floor[place] + 1].past):
+            while floor[place] < last and not is_open((node := nodes[floor[place] + 1]).past):
+                if any(number > floor[other] for other, number in node.said.heard):
+                    break
                 floor[place] += 1
                 del nodes[floor[place]]
                 yield place, floor[place]
