@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.table import Table
 from rich.text import Text
 
 
@@ -26,6 +27,24 @@ def plain_console(**options: Any) -> Console:
 
 errors = plain_console(stderr=True)
 output = plain_console()
+
+
+def print_table(table: Table) -> None:
+    """Print a table. Where it does not fit, lines are longer than the terminal is wide, so that no word and no digit is cut."""
+    if (needed := _least_width(table)) > output.width:
+        table.width = needed
+    output.print(table, crop=False)
+
+
+def _least_width(table: Table) -> int:
+    """The width at which columns that are not wrapped show all, and other columns their longest word."""
+    columns = len(table.columns)
+    # A box has a line between columns and, with edges, one on either side.
+    width = columns * (table.padding[1] + table.padding[3]) + (columns - 1 + 2 * table.show_edge if table.box else 0)
+    for column in table.columns:
+        measures = [output.measure(cell) for cell in (column.header, *column.cells)]
+        width += max(measure.maximum if column.no_wrap else measure.minimum for measure in measures)
+    return width
 
 
 def on_end(call: Callable[[], NoReturn]) -> dict[int, Any]:

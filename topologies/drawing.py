@@ -37,6 +37,8 @@ MOST_LABELS = 120
 VALUES = "cividis_r"
 # The curvatures that an arrow may have, in the order in which they are tried.
 BENDS = (0.18, -0.18, 0.3, -0.3, 0.06, -0.06)
+# The least angle, in radians, between two arrows at a node at which both end or start.
+APART = 0.3
 # Width in points of the lines of expensive links: in a picture of the network alone, and in one that shows values or a tree.
 EXPENSIVE_WIDTH, EXPENSIVE_UNDER_OTHERS = 2.2, 1.0
 # Width in points of the lines with the least and the most value.
@@ -106,11 +108,14 @@ def draw_tree(network: Network, axes: Axes, tree: DrawnTree) -> None:
     _draw_nodes(axes, places, network.switches, SWITCH_LOOK, 0.75 * size)
     # With too many nodes for names there is no room for arrows between nodes either, so nodes are no obstacles then.
     obstacles = places.items() if len(places) <= MOST_LABELS else ()
+    arrows: list[_Arc] = []
     for child, parent in tree.parents.items():
         if child not in tree.away:
             others = [place for node, place in obstacles if node not in {child, parent}]
-            _draw_arrow(axes, places[child], places[parent], others, heavy=child in tree.leaders, size=size)
-    _set_limits(axes, places.values())
+            arrows.append(_clear_arc(places[child], places[parent], others, arrows))
+            _draw_arrow(axes, arrows[-1], heavy=child in tree.leaders, size=size)
+    # An arrow may bend out of the area of the nodes.
+    _set_limits(axes, [*places.values(), *(arc.at(step / 4) for arc in arrows for step in (1, 2, 3))])
 
 
 def tree_figure(network: Network, tree: DrawnTree, title: str) -> Figure:
@@ -309,16 +314,61 @@ def _roles(network: Network, tree: DrawnTree) -> dict[_Look, list[str]]:
     return roles
 
 
-def _draw_arrow(axes: Axes, start: Place, end: Place, others: Sequence[Place], *, heavy: bool, size: float) -> None:
-    """Draw an arrow from a child to its parent, curved, so that arrows along one line can be told apart; `heavy` for a leader."""
+@dataclass(frozen=True)
+class _Arc:
+    """A curved arrow: a parabola, as in matplotlib's `arc3`."""
+
+    start: Place
+    end: Place
+    bend: float
+
+    @property
+    def middle(self) -> Place:
+        """The control point of the parabola."""
+        (x1, y1), (x2, y2) = self.start, self.end
+        return (x1 + x2) / 2 + self.bend * (y2 - y1), (y1 + y2) / 2 - self.bend * (x2 - x1)
+
+    def at(self, t: float) -> Place:
+        """The point at a part of the way, from 0 to 1."""
+        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t**2
+        (x1, y1), (x, y), (x2, y2) = self.start, self.middle, self.end
+        return a * x1 + b * x + c * x2, a * y1 + b * y + c * y2
+
+    def clearance(self, others: Sequence[Place]) -> float:
+        """The least distance to any of some nodes."""
+        return min((math.dist(self.at(step / 20), other) for step in range(1, 20) for other in others), default=math.inf)
+
+    def angles(self) -> tuple[tuple[Place, float], tuple[Place, float]]:
+        """The direction in which the arrow leaves each of its ends."""
+        x, y = self.middle
+        (x1, y1), (x2, y2) = self.start, self.end
+        return (self.start, math.atan2(y - y1, x - x1)), (self.end, math.atan2(y - y2, x - x2))
+
+    def apart(self, arrows: Sequence["_Arc"]) -> float:
+        """The least angle between this arrow and any other at an end that both have."""
+        taken = [angle for arrow in arrows for angle in arrow.angles()]
+        turns = (one - other for place, one in self.angles() for node, other in taken if node == place)
+        return min((abs(math.remainder(turn, math.tau)) for turn in turns), default=math.inf)
+
+
+def _clear_arc(start: Place, end: Place, others: Sequence[Place], arrows: Sequence[_Arc]) -> _Arc:
+    """An arrow that passes the other nodes at some distance and merges with no arrow at its ends, if one of the curvatures allows that."""
     room = 0.06 * max(extent([start, end, *others]))
-    clear = (bend for bend in BENDS if _clearance(start, end, bend, others) > room)
-    bend = next(clear, None) or max(BENDS, key=lambda bend: _clearance(start, end, bend, others))
+    arcs = [_Arc(start, end, bend) for bend in BENDS]
+    clear = [arc for arc in arcs if arc.clearance(others) > room]
+    if not clear:
+        return max(arcs, key=lambda arc: arc.clearance(others))
+    apart = (arc for arc in clear if arc.apart(arrows) > APART)
+    return next(apart, None) or max(clear, key=lambda arc: arc.apart(arrows))
+
+
+def _draw_arrow(axes: Axes, arc: _Arc, *, heavy: bool, size: float) -> None:
+    """Draw an arrow from a child to its parent, curved, so that arrows along one line can be told apart; `heavy` for a leader."""
     axes.add_patch(
         FancyArrowPatch(
-            start,
-            end,
-            connectionstyle=f"arc3,rad={bend}",
+            arc.start,
+            arc.end,
+            connectionstyle=f"arc3,rad={arc.bend}",
             arrowstyle="-|>",
             mutation_scale=max(5.0, 0.75 * size),
             shrinkA=0.6 * size,
@@ -329,19 +379,6 @@ def _draw_arrow(axes: Axes, start: Place, end: Place, others: Sequence[Place], *
             gid="child",
         )
     )
-
-
-def _clearance(start: Place, end: Place, bend: float, others: Sequence[Place]) -> float:
-    """The least distance between an arrow and any of the other nodes. The arrow is a parabola, as in matplotlib's `arc3`."""
-    (x1, y1), (x2, y2) = start, end
-    middle = ((x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1))
-    nearest = math.inf
-    for step in range(1, 20):
-        t = step / 20
-        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t**2
-        point = (a * x1 + b * middle[0] + c * x2, a * y1 + b * middle[1] + c * y2)
-        nearest = min(nearest, min((math.dist(point, other) for other in others), default=math.inf))
-    return nearest
 
 
 def _tree_handles(network: Network, tree: DrawnTree) -> list[Line2D]:

@@ -33,6 +33,7 @@ from analysis.figures.comparison import (
     p_text,
     told_figures,
 )
+from analysis.figures.hints import hints
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group, differing, facets
 from analysis.figures.statistics import Estimate
@@ -70,6 +71,7 @@ MOST_REASONS: Final = 3
 _SHORT: Final = {
     "expensive_packets_per_message": ("Fewest expensive packets per message", "Expensive packets per message"),
     "delay_ms_last_p50": ("Shortest delay to the last host, ms", "Delay to the last host, ms"),
+    "delay_ms_p99": ("Shortest 99th percentile of the delay, ms", "99th percentile of the delay, ms"),
     "delivered_share": ("Greatest share delivered", "Share delivered"),
     "load_max": ("Fewest datagrams at the busiest host", "Datagrams at the busiest host"),
 }
@@ -164,7 +166,7 @@ def view_of(page: Page, directory: Path) -> ReportView:
         has_intervals=bool(found.methods),
         figure_tables=tuple(_figures(found, told_figures(found, figures)) for figures in (COST, REST)),
         figure_methods=tuple(interval_lines(found)),
-        figure_notes=found.notes,
+        figure_notes=(*found.notes, *hints((run.input, run.summary.checks) for run in page.runs)),
         differences=_differences(found),
         images=tuple(map(_image, page.pictures)),
         verdicts=tuple(_verdicts(page)),

@@ -3,9 +3,12 @@
 Names, reasons and claims are texts of users, so the tables are for a console without markup; what has a style is a `Text`.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -41,6 +44,25 @@ _CLAIM_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
 _MOST_PROBLEMS = 3
 
 
+class Name:
+    """A name in a cell of a table. In a narrow column it is broken after a hyphen, comma, underscore or space, never in a word."""
+
+    def __init__(self, name: str) -> None:
+        self._pieces = re.findall(r"[^-_, ]+[-_, ]*|[-_, ]+", name) or [""]
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        lengths = [len(piece.rstrip()) for piece in self._pieces]
+        return Measurement(max(lengths), len("".join(self._pieces))).clamp(max_width=options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for piece in self._pieces:
+            if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield Text("\n".join(line.rstrip() for line in lines))
+
+
 def judgement_table(judgement: Judgement, books: str = "") -> Table:
     """A row for each promise: the verdict, the number of cases judged, and the reason; the state of the books beneath it, if given."""
     reliability = judgement.relative_reliability
@@ -69,32 +91,32 @@ def judgement_table(judgement: Judgement, books: str = "") -> Table:
 
 def summary_table(summaries: Sequence[Summary]) -> Table:
     """A row for each run of a scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
-    several_seeds = len({summary.seed for summary in summaries}) > 1
+    several_seeds, named = len({summary.seed for summary in summaries}) > 1, names_of(summaries)
     bounds, least = (
         {getattr(summary.cost, bound) for summary in summaries} for bound in ("lower_bound", "lower_bound_crossings")
     )
     table = Table(
         title=f"{described(summaries)}, {summaries[0].messages} messages",
-        caption=f"expensive packets per message{f', at least {bounds.pop():g}' if len(bounds) == 1 else ''}; delays in ms, interpolated",
+        caption=f"expensive packets per message{_least(bounds)}; delays in ms, interpolated",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol", no_wrap=True)
+    table.add_column("run" if any(summary.label != summary.protocol for summary in summaries) else "protocol")
     for heading in ("packets", "data", "p50", "p99", "last", "share", "seed" if several_seeds else "load"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("books", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
-        each = ", ".join(f"{summary.label} {_number(summary.messages_per_datagram)}" for summary in packed)
-        table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
+        each = ", ".join(f"{named(summary)} {_number(summary.messages_per_datagram)}" for summary in packed)
+        table.caption = f"{table.caption}\nmessages that share a packet, on average: {each}"
     if any(map(crossings_differ, summaries)):
-        each = ", ".join(f"{summary.label} {_number(summary.cost.expensive_crossings_per_message)}" for summary in summaries)
+        each = ", ".join(f"{named(summary)} {_number(summary.cost.expensive_crossings_per_message)}" for summary in summaries)
         at_least = f", at least {least.pop():g}" if len(least) == 1 else ""
         table.caption = f"{table.caption}\ncrossings of expensive links per message: {each}{at_least}"
     if any(summary.medium == "multicast" for summary in summaries):
         media = dict.fromkeys(summary.medium for summary in summaries)
-        each = ", ".join(f"{summary.label} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
+        each = ", ".join(f"{named(summary)} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
         table.caption = f"{table.caption}\nmedium: {each}"
     if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
         table.caption = (
@@ -102,13 +124,24 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
         )
     for summary in summaries:
         if omitted := told_omissions(summary.books):
-            table.caption = f"{table.caption}\n{summary.label}: the cost leaves out {omitted}"
+            table.caption = f"{table.caption}\n{named(summary)}: the cost leaves out {omitted}"
         if summary.detector is not None:
-            table.caption = f"{table.caption}\n{summary.label}: {described_detection(summary.detector)}"
+            table.caption = f"{table.caption}\n{named(summary)}: {described_detection(summary.detector)}"
         if summary.not_tested:
-            table.caption = f"{table.caption}\n{summary.label}: not tested: {', '.join(summary.not_tested)}"
-        table.add_row(summary.label, *_cells(summary, summary.seed if several_seeds else summary.load_max))
+            table.caption = f"{table.caption}\n{named(summary)}: not tested: {', '.join(summary.not_tested)}"
+        table.add_row(Name(summary.label), *_cells(summary, summary.seed if several_seeds else summary.load_max))
     return table
+
+
+def names_of(summaries: Sequence[Summary]) -> Callable[[Summary], str]:
+    """What to call each of some runs: its label, and its seed where runs differ in that."""
+    several = len({summary.seed for summary in summaries}) > 1
+    return lambda summary: f"{summary.label}, seed {summary.seed}" if several else summary.label
+
+
+def _least(bounds: set[int | float]) -> str:
+    """The fewest packets that a message can cost, if it is the same for all runs; where messages share packets, they cost less."""
+    return f", at least {bounds.pop():g} with one packet a message" if len(bounds) == 1 else ""
 
 
 def _cells(summary: Summary, seed_or_load: int) -> tuple[str | Text, ...]:
@@ -134,14 +167,14 @@ def comparison_tables(found: Comparison) -> Iterator[Table]:
     """Two tables, cost and the other figures: a row for each group, with medians and below them the intervals."""
     for figures, last in ((told_figures(found, COST), "runs"), (list(REST), "verdict")):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, leading=1)
-        table.add_column("", overflow="fold")
+        table.add_column("")
         for figure in figures:
             table.add_column(MEASURES[figure].word, justify="right", no_wrap=True)
         table.add_column(last, justify="right" if last == "runs" else "left", no_wrap=True)
         for group in found.groups:
             cells = [_cell(MEASURES[figure], group.estimates.get(figure)) for figure in figures]
             ending = Text(str(len(group.runs))) if last == "runs" else verdict_text(group)
-            table.add_row(group.name, *cells, ending)
+            table.add_row(Name(group.name), *cells, ending)
         yield table
 
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter
 
 from analysis.judging.fault_windows import Window, windows
 from analysis.judging.history import History
-from analysis.pictures.plots import DELIVERY, FAULT, INK, LEAST_MS, SPREAD, plain
+from analysis.pictures.plots import DELIVERY, FAULT, INK, LEAST_MS, called, decades, plain, told_delay
 from runfiles.reading import RunInput
 
 MISSING: Final = "#D55E00"
@@ -30,7 +30,7 @@ def delays_over_time_figure(run: RunInput, history: History) -> Figure:
     _draw_delays(delays, history, start_ns)
     _draw_faults(faults, delays, lanes, start_ns)
     faults.set_xlabel("seconds since the first broadcast")
-    title = f"Delay of each delivery, and the faults: {run.run.protocol}, {run.run.scenario}"
+    title = f"Delay of each delivery, and the faults: {called(run)}"
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure
 
@@ -52,8 +52,7 @@ def _draw_delays(axes: Axes, history: History, start_ns: int) -> None:
     pairs = [(broadcast_at[message], at_ns) for (message, _), at_ns in delivered.items() if message in broadcast_at]
     seconds = np.array([(sent_ns - start_ns) / 1e9 for sent_ns, _ in pairs])
     delays = np.array([(at_ns - sent_ns) / 1e6 for sent_ns, at_ns in pairs])
-    logarithmic = len(delays) > 0 and delays.max() > SPREAD * max(delays.min(), LEAST_MS)
-    delays = np.maximum(delays, LEAST_MS if logarithmic else 0.0)
+    delays = np.maximum(delays, LEAST_MS)
     axes.scatter(seconds, delays, s=7, color=DELIVERY, alpha=0.5, linewidths=0, rasterized=len(pairs) > MOST_SHAPES, zorder=3)
     handles = [Line2D([], [], ls="", marker="o", ms=4, color=DELIVERY, label="a delivery")]
     if missing := _missing(history, delivered):
@@ -62,13 +61,11 @@ def _draw_delays(axes: Axes, history: History, start_ns: int) -> None:
             xs, [1.0] * len(xs), s=22, marker="x", color=MISSING, transform=axes.get_xaxis_transform(), clip_on=False, zorder=4
         )
         handles.append(Line2D([], [], ls="", marker="x", ms=5, color=MISSING, label="not delivered everywhere by the end"))
-    if logarithmic:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda delay, _: f"{delay:g}" if delay > LEAST_MS else f"≤ {LEAST_MS:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axes.set_ylim(0, 1.08 * float(delays.max(initial=0.0)) or 1.0)
-    axes.set_ylabel("milliseconds since the broadcast")
+    axes.set_yscale("log")
+    axes.set_ylim(*decades(delays.tolist()))
+    axes.yaxis.set_major_formatter(told_delay)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("milliseconds since the broadcast\n(logarithmic)")
     plain(axes)
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize=9)
 

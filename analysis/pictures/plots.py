@@ -3,8 +3,11 @@
 Plots that compare take groups of repeats by name, and show the median and the range or interval of each group.
 """
 
+import math
+import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import cycle
+from itertools import count
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -12,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from analysis.books import FOREIGN
 from analysis.figures.claims import Sweep
 from analysis.figures.comparison import crossings_differ
 from analysis.figures.statistics import estimate
 from analysis.figures.summary import Summary, described
+from runfiles.reading import RunInput
 from topologies import drawing
 from topologies.network import Network
 
@@ -42,20 +46,55 @@ LEAST_MS = 0.01
 Groups = Mapping[str, Sequence[Summary]]
 
 
+KNOWN = (
+    *("best-effort", "basic", "cluster-tree", "lazy-reliable", "eager-reliable", "uniform", "fan"),
+    *("sequencer", "two-phase", "timestamp", "token-site", "trans-total", "counter", "totem"),
+    *("propagation-graph", "spo", "optimistic"),
+)
+"""Protocols with a colour of their own, the same in every plot of every page. Those that are often compared have different ones."""
+
+
 class Look(NamedTuple):
-    """How a group is drawn: the same in every plot."""
+    """How a group is drawn: the same in every plot of a page."""
 
     colour: str
     style: Any
     marker: str
 
 
-def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for each name. The first 140 differ, as the numbers of colours, styles and markers have no common factor."""
-    return {
-        name: Look(*look)
-        for name, look in zip(names, zip(cycle(COLOURS), cycle(STYLES), cycle(MARKERS), strict=False), strict=False)
-    }
+def looks(protocols: Mapping[str, str]) -> dict[str, Look]:
+    """A look for each group, given the protocol of each: groups of one protocol have its colour, and differ in style and marker.
+
+    A known protocol has the same colour in every plot. Where all groups are of one protocol, each has a colour of its own.
+    """
+    if len(protocols) > 1 and len({*protocols.values()}) == 1:
+        return {name: _look(place) for place, name in enumerate(protocols)}
+    places = {protocol: KNOWN.index(protocol) for protocol in protocols.values() if protocol in KNOWN}
+    free = (place for place in count() if place % len(COLOURS) not in {known % len(COLOURS) for known in places.values()})
+    others = dict.fromkeys(protocol for protocol in protocols.values() if protocol not in places)
+    # Where known protocols use up all colours, the others share them.
+    crowded = len({place % len(COLOURS) for place in places.values()}) == len(COLOURS)
+    places |= dict(zip(others, count(len(KNOWN)) if crowded else free, strict=False))
+    seen: Counter[str] = Counter()
+    found = {}
+    for name, protocol in protocols.items():
+        colour, style, marker = _look(places[protocol])
+        if number := seen[protocol]:
+            first = places[protocol]
+            style, marker = STYLES[(first + number) % len(STYLES)], MARKERS[(first + number) % len(MARKERS)]
+        seen[protocol] += 1
+        found[name] = Look(colour, style, marker)
+    return found
+
+
+def _look(place: int) -> Look:
+    """The look at a place. The first 140 differ, as the numbers of colours, styles and markers have no common factor."""
+    return Look(COLOURS[place % len(COLOURS)], STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)])
+
+
+def protocols_of(groups: Groups) -> dict[str, str]:
+    """The protocol of each group."""
+    return {name: summaries[0].protocol for name, summaries in groups.items()}
 
 
 def cost_figure(groups: Groups) -> Figure:
@@ -77,7 +116,14 @@ def cost_figure(groups: Groups) -> Figure:
         bounds = [groups[name][0].cost.lower_bound for name in names]
         _draw_bounds(axes, bounds, {groups[name][0].clusters - 1 for name in names})
         crossings = _draw_crossings(axes, [groups[name] for name in names])
-        axes.set_ylim(0, 1.14 * max(*(_top(groups[name]) for name in names), *bounds, *crossings, 1))
+        highest = max(*(_top(groups[name]) for name in names), *bounds, *crossings, 1)
+        axes.set_ylim(0, 1.16 * highest)
+        if room(len(names)) >= 0.5:
+            marks = crossings or [0.0] * len(names)
+            for place, (name, mark) in enumerate(zip(names, marks, strict=True)):
+                # Above the interval, and above the mark of the crossings where that is in the way.
+                top = _top(groups[name])
+                _write_above(axes, place, mark if 0 <= mark - top < 0.12 * highest else top, totals[name])
     every[0].set_ylabel("packets per message")
     _title(every[0], "Packets that crossed an expensive link", groups)
     if low:
@@ -91,10 +137,12 @@ def _draw_bounds(axes: Axes, bounds: Sequence[float], to_all: set[int]) -> None:
     """The lower bound: one line if it is the same for all bars, else a line across each bar. `to_all` is k - 1 of the networks."""
     if len(set(bounds)) == 1:
         word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:g}"
-        axes.axhline(bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible:\n{word}")
+        axes.axhline(
+            bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible with\none packet a message:\n{word}"
+        )
     else:
         places, word = np.arange(len(bounds)), "\nk - 1" if to_all == {*bounds} else ""
-        label = f"least possible{f':{word}' if word else ''}"
+        label = f"least possible with\none packet a message{f':{word}' if word else ''}"
         axes.hlines(bounds, places - 0.4, places + 0.4, color=INK, linestyle="--", linewidth=1.2, label=label)
 
 
@@ -142,13 +190,18 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
             # Rounding can put the sum of the parts slightly outside the interval.
             reach = [[max(0.0, total - found.low)], [max(0.0, found.high - total)]]
             axes.errorbar([place], [total], reach, color=INK, capsize=4, linewidth=1.2)
-        if room(len(parts)) < 0.5:
-            continue
-        axes.annotate(f"{total:,.4g}", (place, _top(groups[name])), (0, 4), textcoords="offset points", ha="center", color=INK)
     name_bars(axes, parts)
     axes.set_xlim(-0.6, len(parts) - 0.4)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _write_above(axes: Axes, place: float, height: float, value: float) -> None:
+    """Write a value above a place; lines behind it are covered."""
+    axes.annotate(
+        f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", (place, height), (0, 6), textcoords="offset points", ha="center",
+        color=INK, bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}, zorder=6,
+    )  # fmt: skip
 
 
 def room(count: int) -> float:
@@ -170,13 +223,13 @@ def delay_figure(groups: Groups) -> Figure:
 
     A curve ends at the share that was delivered at all.
     """
-    figure, axes = sized(6.4)
+    beside = len(groups) > MOST_INSIDE
+    figure, axes = sized(8.8 if beside else 6.4)
     shares = np.linspace(0, 100, 201)
     delays = {name: np.array([_delays_at(shares, summary) for summary in summaries]) for name, summaries in groups.items()}
     shown = [float(delay) for found in delays.values() for delay in found[np.isfinite(found)]]
-    if shown and max(shown) > SPREAD * max(min(shown), LEAST_MS):
-        delays, shown = {name: np.maximum(found, LEAST_MS) for name, found in delays.items()}, [max(d, LEAST_MS) for d in shown]
-    for name, look in looks(groups).items():
+    delays, shown = {name: np.maximum(found, LEAST_MS) for name, found in delays.items()}, [max(d, LEAST_MS) for d in shown]
+    for name, look in looks(protocols_of(groups)).items():
         middle = np.median(delays[name], axis=0)
         there = np.isfinite(middle)
         if len(delays[name]) > 1 and there.any():
@@ -185,14 +238,31 @@ def delay_figure(groups: Groups) -> Figure:
             axes.fill_betweenx(shares[there], least[there], most[there], color=look.colour, alpha=0.18, linewidth=0)
         axes.plot(middle[there], shares[there], color=look.colour, linestyle=look.style, linewidth=1.8, label=name)
     axes.set_ylim(0, 103)
-    scale(axes, shown)
-    axes.set_xlim(right=1.05 * max(shown, default=1) or 1)
-    axes.xaxis.set_major_formatter(lambda delay, _: f"{delay:,g}" if delay != LEAST_MS else f"≤ {LEAST_MS:g}")
-    axes.set_xlabel("milliseconds since the broadcast")
+    axes.set_xscale("log")
+    axes.set_xlim(*decades(shown))
+    axes.xaxis.set_major_formatter(told_delay)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("milliseconds since the broadcast (logarithmic)")
     axes.set_ylabel("delivered, % of messages times hosts")
     _title(axes, "Time to deliver a message at another host", groups)
-    axes.legend(loc="lower right", frameon=False)
+    if beside:
+        figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    else:
+        axes.legend(loc="lower right", frameon=False)
     return figure
+
+
+def decades(delays: Sequence[float]) -> tuple[float, float]:
+    """The ends of a logarithmic scale of delays: powers of ten, so that plots side by side are easily compared."""
+    least, most = max(min(delays, default=LEAST_MS), LEAST_MS), max(max(delays, default=1.0), LEAST_MS)
+    low, high = 10 ** math.floor(math.log10(least) + 1e-9), 10 ** math.ceil(math.log10(most) - 1e-9)
+    # The least delay is drawn at the edge, so there is some room beside it.
+    return 0.8 * low, float(high if high > low else 10 * low)
+
+
+def told_delay(delay: float, _: object = None) -> str:
+    """A delay at an axis; the least stands for all shorter ones."""
+    return f"{delay:,g}" if delay > 1.001 * LEAST_MS else f"≤ {LEAST_MS:g}"
 
 
 def _delays_at(shares: Any, summary: Summary) -> Any:
@@ -214,8 +284,13 @@ def carried(summary: Summary, network: Network) -> dict[str, float]:
 
 def link_figure(summary: Summary, network: Network) -> Figure:
     """Packets per message on each link between switches, drawn on the network."""
-    title = f"Packets per message on each link: {summary.label}, {summary.scenario}"
+    title = f"Packets per message on each link\n{summary.label}, {summary.scenario}, seed {summary.seed}"
     return drawing.figure(network, carried(summary, network), "packets per message, both directions", title)
+
+
+def called(run: RunInput) -> str:
+    """What to call a run in the title of a plot: what distinguishes it from the other runs of its scenario."""
+    return f"{run.run.label or run.run.protocol}, {run.run.scenario}, seed {run.run.seed}"
 
 
 def sweep_figure(sweep: Sweep) -> Figure:
@@ -252,7 +327,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
 
 
 def _draw_line(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
-    points, (colour, style, marker) = sweep.lines[name], list(looks(sweep.lines).values())[place]
+    points, (colour, style, marker) = sweep.lines[name], list(looks({name: name for name in sweep.lines}).values())[place]
     xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
     axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
     _draw_intervals(axes, sweep, name, xs, colour)
@@ -262,7 +337,7 @@ def _draw_line(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
 
 def _draw_bars(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
     """The bars of a name, beside those of other names."""
-    points, (colour, _, _) = sweep.lines[name], list(looks(sweep.lines).values())[place]
+    points, (colour, _, _) = sweep.lines[name], list(looks({name: name for name in sweep.lines}).values())[place]
     width = 0.8 / len(sweep.lines)
     xs = [x + (place - (len(sweep.lines) - 1) / 2) * width for x, _, _ in points]
     bars = axes.bar(xs, [y for _, y, _ in points], 0.92 * width, color=colour, label=name)
@@ -305,6 +380,11 @@ def scale(axes: Axes, delays: Sequence[float]) -> None:
         axes.xaxis.set_major_formatter("{x:g}")
     else:
         axes.set_xlim(0, 1.05 * max(delays, default=1) or 1)
+
+
+def wrapped(name: str, most: int) -> str:
+    """A name in lines of at most so many letters, for the title of a panel."""
+    return textwrap.fill(name, most)
 
 
 def _title(axes: Axes, what: str, groups: Groups) -> None:

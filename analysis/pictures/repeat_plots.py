@@ -18,7 +18,7 @@ from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.figures.statistics import Estimate, estimate
 from analysis.judging.fault_windows import Window, windows
-from analysis.pictures.plots import FAULT, INK, SPREAD, Look, carried, looks, name_bars, plain, room, sized
+from analysis.pictures.plots import FAULT, INK, MOST_INSIDE, SPREAD, Look, carried, looks, name_bars, plain, room, sized, wrapped
 from topologies import drawing
 
 # More panels than this are too small to read on a page.
@@ -27,6 +27,10 @@ MOST_PANELS: Final = 12
 INSTANTS: Final = 240
 # Faults whose starts, and whose ends, differ by less than this are shaded as one.
 SAME_NS: Final = 500_000_000
+
+
+def _protocols(groups: Sequence[Group]) -> dict[str, str]:
+    return {group.name: group.summaries[0].protocol for group in groups}
 
 
 def panels(groups: Sequence[Group]) -> Sequence[Group]:
@@ -45,7 +49,7 @@ def links_figure(groups: Sequence[Group]) -> Figure:
     used = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, group, links in zip(used, shown, values, strict=False):
         drawing.draw(group.runs[0].network, axes, links, legend=False, scale=scale)
-        axes.set_title(group.name, fontsize=11)
+        axes.set_title(wrapped(group.name, 34), fontsize=11)
     for axes in used[len(shown) :]:
         axes.set_axis_off()
     label = "packets per message, both directions" + (" (logarithmic)" if isinstance(scale, LogNorm) else "")
@@ -78,18 +82,22 @@ def over_time_figure(groups: Sequence[Group]) -> Figure:
     found = {group.name: _windows(group.runs[0], streams[group.name][0].start_ns) for group in groups}
     alike = _are_alike(list(found.values()))
     rows = 1 if alike else len(panels(groups))
-    figure = Figure(figsize=(7.6, 4.2 if alike else 0.9 + 1.7 * rows), layout="constrained")
+    beside = alike and len(groups) > MOST_INSIDE
+    figure = Figure(figsize=(9.8 if beside else 7.6, 4.2 if alike else 0.9 + 1.7 * rows), layout="constrained")
     every = figure.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     end_ns = max(stream.end_ns - stream.start_ns for some in streams.values() for stream in some)
     times = np.linspace(0, 1.04 * end_ns / 1e9, INSTANTS)
-    for number, (name, look) in enumerate(looks(streams).items()):
+    for number, (name, look) in enumerate(looks(_protocols(groups)).items()):
         if alike or number < rows:
             _draw_share(every[0 if alike else number], name, [stream.delivered(times) for stream in streams[name]], look, times)
     for axes, name in zip(every, found, strict=False):
         axes.plot(times, streams[name][0].broadcast(times), color=INK, linewidth=0.9, label="broadcast so far", zorder=1)
         _shade(axes, found[name])
         plain(axes)
-        axes.legend(loc="lower right", frameon=False, fontsize=9)
+        if not beside:
+            axes.legend(loc="lower right", frameon=False, fontsize=9)
+    if beside:
+        figure.legend(*every[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9)
     every[0].set_ylim(0, 104)
     every[-1].set_xlabel("seconds since the first broadcast")
     every[rows // 2].set_ylabel("delivered, % of all messages times hosts")
@@ -177,7 +185,7 @@ def _shade(axes: Axes, found: Sequence[Window]) -> None:
 def load_figure(groups: Sequence[Group]) -> Figure:
     """Datagrams sent and received: a dot for each host, medians over repeats, and the busiest host with its confidence interval."""
     figure, axes = sized(max(4.5, 1.6 + room(len(groups)) * len(groups)))
-    styles = looks(group.name for group in groups)
+    styles = looks(_protocols(groups))
     every: list[float] = []
     for place, group in enumerate(groups):
         look, hosts = styles[group.name], sorted(_loads(group).values())
@@ -190,10 +198,9 @@ def load_figure(groups: Sequence[Group]) -> Figure:
         axes.errorbar(
             [place], [busiest.median], _reach([busiest]), color=INK, marker="D", markersize=6, mfc="white", capsize=4, zorder=5
         )
-        axes.annotate(
-            f"{busiest.median:,.0f}", (place, busiest.median), (0, 8), textcoords="offset points", ha="center", fontsize=9
-        )
-        every.append(busiest.median)
+        top = max(busiest.median, busiest.high or 0.0)
+        axes.annotate(f"{busiest.median:,.0f}", (place, top), (0, 8), textcoords="offset points", ha="center", fontsize=9)
+        every += [busiest.median, top]
     _upwards(axes, every)
     name_bars(axes, [group.name for group in groups])
     axes.set_xlim(-0.6, len(groups) - 0.25)
@@ -235,7 +242,7 @@ def _upwards(axes: Axes, values: Sequence[float]) -> None:
         axes.set_ylim(0.7 * min(values), 2 * max(values))
     else:
         axes.set_ylim(0, 1.12 * max(values, default=1) or 1)
-    axes.yaxis.set_major_formatter("{x:,.4g}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 100 else f"{value:,.4g}")
 
 
 def differ_in_size(groups: Sequence[Group]) -> bool:
@@ -257,7 +264,7 @@ def size_figure(groups: Sequence[Group]) -> Figure:
 
     figure, axes = sized(6.8)
     every: list[float] = []
-    for name, look in looks(dict.fromkeys(group.line for group in groups)).items():
+    for name, look in looks({group.line: group.summaries[0].protocol for group in groups}).items():
         line = sorted((group for group in groups if group.line == name), key=size)
         found = [estimate([run.cost.expensive_packets_per_message or 0.0 for run in group.summaries]) for group in line]
         every += [estimated.median for estimated in found]
@@ -267,7 +274,7 @@ def size_figure(groups: Sequence[Group]) -> Figure:
         axes.plot(xs, ys, color=look.colour, linestyle=look.style, marker=look.marker, markersize=6, linewidth=1.6, label=name)
     bounds = _bounds(groups, size)
     to_all = all(group.summaries[0].cost.lower_bound == group.runs[0].network.lower_bound for group in groups)
-    least = f"least possible{': k - 1' if to_all else ''}"
+    least = f"least possible with\none packet a message{': k - 1' if to_all else ''}"
     axes.plot(list(bounds), list(bounds.values()), color=INK, linestyle=(0, (1, 1)), linewidth=1.2, label=least)
     _upwards(axes, [*every, *bounds.values()])
     axes.set_xticks(sorted(bounds))

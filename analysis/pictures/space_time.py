@@ -18,7 +18,7 @@ from matplotlib.patches import FancyArrowPatch
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.judging.history import MessageId
-from analysis.pictures.plots import DELIVERY, INK
+from analysis.pictures.plots import DELIVERY, INK, wrapped
 from analysis.pictures.repeat_plots import grid, panels
 from runfiles.errors import ResultsError
 from topologies.network import group_name
@@ -186,7 +186,9 @@ def _draw_strokes(axes: Axes, shown: Sequence[Stroke], height: dict[str, float])
 
 def _label(axes: Axes, group: Group, message: MessageId, height: dict[str, float], more: str) -> None:
     seed = f", seed {group.runs[0].summary.seed}" if len(group.runs) > 1 else ""
-    axes.set_title(f"{group.name}: {message[0]}:{message[1]}{seed}" + f"\n{more}" * bool(more), fontsize=10, loc="left")
+    # A panel has room for about 46 letters; longer lines would run into the next panel.
+    title = wrapped(f"{group.name}: {message[0]}:{message[1]}{seed}", 46) + f"\n{wrapped(more, 46)}" * bool(more)
+    axes.set_title(title, fontsize=10, loc="left")
     every = max(1, len(height) // 16)
     some = list(height)[::every]
     axes.set_yticks([height[host] for host in some], some, fontsize=7)

@@ -8,6 +8,7 @@ from analysis.figures.tree_report import TreeReport, forest_at, start_ns
 from analysis.judging.history import History
 from analysis.judging.parents import ground_at, leaders, parents_at
 from analysis.pictures.forests import forest_figure
+from analysis.pictures.plots import called
 from runfiles.reading import RunInput
 from topologies import drawing
 
@@ -24,7 +25,7 @@ def tree_figure(run: RunInput, history: History, source: str, at_ns: int) -> Fig
         away=[host for host in run.network.hosts if host not in ground.running],
         **({"leader": "primary destination"} if primaries else {}),
     )
-    return drawing.tree_figure(run.network, tree, f"The tree of {source} {_when(at_ns, history)}: {_told(run)}")
+    return drawing.tree_figure(run.network, tree, f"The tree of {source} {_when(at_ns, history)}: {called(run)}")
 
 
 def run_forest_figure(run: RunInput, history: History, root: str, at_ns: int) -> Figure:
@@ -32,16 +33,12 @@ def run_forest_figure(run: RunInput, history: History, root: str, at_ns: int) ->
     hosts = forest_at(run, history, root, at_ns)
     notes = {host.host: ", ".join(host.primary_of) for host in hosts if host.primary_of}
     parents = {host.host: host.parent for host in hosts}
-    title = f"The propagation graph {_when(at_ns, history)}\n{_told(run)}"
+    title = f"The propagation graph {_when(at_ns, history)}\n{called(run)}"
     return forest_figure(parents, notes, (), title, [host.host for host in hosts if not host.running])
 
 
 def _when(at_ns: int, history: History) -> str:
     return "at the end" if at_ns == history.ended_ns else f"at {(at_ns - start_ns(history)) / 1e9:.3f} s"
-
-
-def _told(run: RunInput) -> str:
-    return f"{run.run.protocol}, {run.run.scenario}"
 
 
 def tree_name(source: str, tree_ns: int, history: History) -> str:

@@ -26,7 +26,7 @@ from testbed.ownership import hand_over
 from testbed.running.settings import check_parameters, split_settings
 from testbed.running.workers import spread
 from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
-from testbed.terminal import bar, errors, output, progress
+from testbed.terminal import bar, errors, output, print_table, progress
 
 # Failures that are shrunk and printed; many failures mostly have the same cause.
 MOST_SHRUNK = 5
@@ -143,6 +143,6 @@ def _replay(arguments: Namespace, protocol: str, parameters: dict[str, Any]) -> 
         output.print(msgspec.json.format(msgspec.json.encode(case)).decode(), soft_wrap=True)
         from analysis.pages.terminal_tables import judgement_table  # noqa: PLC0415 - takes long to import, and a campaign starts at once
 
-        output.print(judgement_table(result.judgement))
+        print_table(judgement_table(result.judgement))
         output.print(f"trace {result.trace}", soft_wrap=True)
     return status_of([result.judgement.verdict])

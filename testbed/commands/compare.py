@@ -11,6 +11,7 @@ import msgspec
 from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word
 from analysis.figures.comparison import Comparison, compared, difference_lines, interval_lines, method_lines
+from analysis.figures.hints import hints
 from analysis.figures.repeats import Group, grouped
 from analysis.figures.summary import read_summary
 from analysis.pages.terminal_tables import claims_table, comparison_tables
@@ -19,7 +20,7 @@ from scenarios import catalogue
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
 from testbed.status import status_of
-from testbed.terminal import errors, output, progress
+from testbed.terminal import errors, output, print_table, progress
 
 
 def compare(arguments: Namespace) -> int:
@@ -35,7 +36,7 @@ def compare(arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode({"comparison": found, "claims": claims, "report": str(path)}) + b"\n")
     else:
-        tell(found, claims, path)
+        tell(found, runs, claims, path)
     return status_of((*(run.summary.verdict for run in runs), *map(status_word, claims)))
 
 
@@ -57,15 +58,19 @@ def draw(
         return claims, report.write(page, out)
 
 
-def tell(found: Comparison, claims: Sequence[Claim], path: Path) -> None:
-    """Print a comparison on the terminal."""
+def tell(found: Comparison, runs: Sequence[MeasuredRun], claims: Sequence[Claim], path: Path) -> None:
+    """Print a comparison of runs on the terminal."""
     for table in comparison_tables(found):
-        output.print(table)
-    for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes):
+        print_table(table)
+    for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes, *_hints(runs)):
         output.print(line, soft_wrap=True)
     if claims:
-        output.print(claims_table(claims))
+        print_table(claims_table(claims))
     output.print(f"  {path}", soft_wrap=True)
+
+
+def _hints(runs: Sequence[MeasuredRun]) -> list[str]:
+    return hints((run.input, run.summary.checks) for run in runs)
 
 
 def about(runs: Sequence[MeasuredRun]) -> dict[str, str]:

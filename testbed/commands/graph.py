@@ -16,7 +16,7 @@ from scenarios.groups import GroupError, check_groups, random_groups, read_group
 from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.status import HOLDS, VIOLATED
-from testbed.terminal import errors, output
+from testbed.terminal import errors, output, print_table
 from topologies import Network, find
 from topologies.paths import distance
 
@@ -133,7 +133,7 @@ def _print(graph: PropagationGraph, figures: GraphFigures) -> None:
     for name, about in figures.groups.items():
         words = (name, " ".join(about.members), about.primary, str(about.depth), " ".join(about.extra_sites), str(about.packets))
         table.add_row(*words)
-    output.print(table)
+    print_table(table)
     busiest = max(figures.load, key=lambda site: figures.load[site])
     number = len(figures.groups)
     depth = sum(about.depth for about in figures.groups.values()) / number

@@ -18,7 +18,7 @@ from testbed.errors import CannotRun
 from testbed.network import doctor, record
 from testbed.ownership import hand_over
 from testbed.status import HOLDS, UNKNOWN
-from testbed.terminal import errors, output
+from testbed.terminal import errors, output, print_table
 from topologies import Network, NetworkError, choices, dump, find
 from topologies.files import FORMATS
 
@@ -39,7 +39,7 @@ def list_all(arguments: Namespace) -> int:
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
         for name, description in rows:
             table.add_row(name, description)
-        output.print(table)
+        print_table(table)
     return HOLDS
 
 
@@ -58,7 +58,7 @@ def examine(arguments: Namespace) -> int:
         for finding in machine.findings:
             mark = "ok" if not finding.remedy else "missing" if finding.needed else "note"
             table.add_row(mark, finding.what, finding.state, finding.remedy)
-        output.print(table)
+        print_table(table)
         output.print(f"Packets are switched by the {machine.datapath} datapath; links are shaped by {machine.shaping}.")
     return UNKNOWN if machine.missing else HOLDS
 

@@ -22,7 +22,7 @@ from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.running import engines, sweep, workers
 from testbed.status import HOLDS, status_of
-from testbed.terminal import bar, errors, output
+from testbed.terminal import bar, errors, output, print_table
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "papers"
 """The summaries that come with Castbed."""
@@ -79,7 +79,7 @@ def _list(out: Path, *, as_json: bool) -> int:
         table.add_column(heading, justify="right" if heading in WORDS.values() else "left", no_wrap=heading == "paper")
     for place, paper in enumerate(PAPERS, start=1):
         table.add_row(str(place), paper.name, paper.title, *(str(counts[paper.name][word]) for word in WORDS))
-    output.print(table)
+    print_table(table)
     output.print(
         "./castbed paper NAME makes the page of one, ./castbed paper all those of all; with --quick in minutes", soft_wrap=True
     )
@@ -130,5 +130,5 @@ def _tell(findings: Findings) -> None:
         table.add_column(heading, no_wrap=heading == "verdict")
     for finding in findings.findings:
         table.add_row(finding.name, finding.text, WORDS[finding.verdict])
-    output.print(table)
+    print_table(table)
     output.print(", ".join(f"{number} {WORDS[word]}" for word, number in findings.count().items()))

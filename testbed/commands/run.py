@@ -13,8 +13,9 @@ import msgspec
 
 from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
+from analysis.figures.hints import hints
 from analysis.figures.repeats import Group, grouped
-from analysis.pages.terminal_tables import claims_table, summary_table
+from analysis.pages.terminal_tables import claims_table, names_of, summary_table
 from hostagent.runtime import own
 from runfiles.format import OWN_PROTOCOL
 from runfiles.reading import RunInput, runs_in
@@ -30,7 +31,7 @@ from testbed.running import engines
 from testbed.running.settings import check_parameters, choose, split_settings
 from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
-from testbed.terminal import errors, output, progress
+from testbed.terminal import errors, output, print_table, progress
 
 
 def run(arguments: Namespace) -> int:
@@ -204,12 +205,7 @@ def analyse_runs(
         groups = grouped(runs)
         plots = job.compare({group.name: group.summaries for group in groups}, out / "plots")
     if not as_json:
-        output.print(summary_table(summaries))
-        for summary in summaries:
-            for reason in summary.verdict_reasons:
-                output.print(f"{summary.label}: {reason}", soft_wrap=True)
-        for directory in directories:
-            _tell_rerouting(directory)
+        _tell(runs)
     claims = definition.conclude(runs) if definition else read_claims([out])
     if definition and claims:
         write_claims(claims, out)
@@ -220,7 +216,7 @@ def analyse_runs(
         sys.stdout.buffer.write(msgspec.json.encode({"runs": summaries, "claims": claims}) + b"\n")
     else:
         if claims:
-            output.print(claims_table(claims))
+            print_table(claims_table(claims))
         for plot in (*plots, *(directory / "plots" for directory in directories), report):
             output.print(f"  {plot}", soft_wrap=True)
     return status_of((*(summary.verdict for summary in summaries), *map(status_word, claims)))
@@ -235,6 +231,20 @@ def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definit
     about = {definition.name: definition.summary} if definition else {}
     pictures, networks = gallery.of_analysis(groups, out / "plots"), gallery.networks(runs, out / "plots")
     return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
+
+
+def _tell(runs: Sequence[MeasuredRun]) -> None:
+    """Print the figures of runs, the reasons for their verdicts, and what the controller did about failures."""
+    summaries = [run.summary for run in runs]
+    print_table(summary_table(summaries))
+    named = names_of(summaries)
+    for summary in summaries:
+        for reason in summary.verdict_reasons:
+            output.print(f"{named(summary)}: {reason}", soft_wrap=True)
+    for hint in hints((run.input, run.summary.checks) for run in runs):
+        output.print(hint, soft_wrap=True)
+    for run in runs:
+        _tell_rerouting(run.directory)
 
 
 def _tell_rerouting(directory: Path) -> None:

@@ -59,7 +59,7 @@ def command(arguments: Namespace) -> int:
         told = {"runs": [run.summary for run in runs], "comparison": found, "failures": failed, "report": str(page)}
         sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
     else:
-        tell(found, (), page)
+        tell(found, runs, (), page)
         for failure in failed:
             output.print(f"not made: {failure.run}: {failure.reason}", soft_wrap=True)
     status = status_of(run.summary.verdict for run in runs)

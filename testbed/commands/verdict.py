@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.figures.hints import hints
 from analysis.figures.tree_report import report as tree_report
 from analysis.judging.check_run import books_of, check_run, history_of
 from analysis.pages.terminal_tables import forest_table, judgement_table, reformation_table, tree_table
@@ -13,7 +14,7 @@ from runfiles.reading import load, runs_in
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
 from testbed.status import HOLDS, status_of
-from testbed.terminal import output
+from testbed.terminal import output, print_table
 
 
 def check(arguments: Namespace) -> int:
@@ -27,7 +28,10 @@ def check(arguments: Namespace) -> int:
     else:
         for directory, judgement in judgements.items():
             output.print(directory, soft_wrap=True)
-            output.print(judgement_table(judgement, books_of(Path(directory))))
+            print_table(judgement_table(judgement, books_of(Path(directory))))
+        judged = ((load(Path(directory)), judgement.findings) for directory, judgement in judgements.items())
+        for hint in hints(judged):
+            output.print(hint, soft_wrap=True)
     return status_of(judgement.verdict for judgement in judgements.values())
 
 
@@ -48,11 +52,11 @@ def tree(arguments: Namespace) -> int:
             output.print(directory, soft_wrap=True)
             for then in report.trees:
                 if then.forest:
-                    output.print(forest_table(report.source, then))
+                    print_table(forest_table(report.source, then))
                 else:
-                    output.print(tree_table(report.source, then, of_clusters=report.of_clusters))
+                    print_table(tree_table(report.source, then, of_clusters=report.of_clusters))
             if report.of_clusters:
-                output.print(reformation_table(report, history))
+                print_table(reformation_table(report, history))
             for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
                 output.print(line, soft_wrap=True)
             for picture in pictures:

@@ -23,6 +23,7 @@ from scenarios.membership import check_known
 from scenarios.scenario import dump as dump_scenario
 from testbed.errors import CannotRun
 from testbed.ownership import first_missing
+from testbed.version import castbed_version
 
 _PACKAGES = ("ryu", "pyspark", "matplotlib", "msgspec")
 
@@ -147,8 +148,8 @@ def never_fired(faults: Iterable[Fault]) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, the kernel and the packages that matter."""
-    found = {"python": platform.python_version(), "kernel": platform.release()}
+    """The versions of Castbed, Python, the kernel and the packages that matter."""
+    found = {"castbed": castbed_version(), "python": platform.python_version(), "kernel": platform.release()}
     for package in _PACKAGES:
         # A machine for the simulator only may lack some packages.
         with suppress(metadata.PackageNotFoundError):

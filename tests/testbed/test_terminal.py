@@ -90,3 +90,28 @@ def test_a_network_may_be_called_anything(tmp_path):
     done = castbed("topology", str(tmp_path / "[red]network.json"))
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{NAME}: 2 hosts, 2 switches, 3 links" in done.stdout
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_word_and_no_digit_is_cut_on_a_narrow_terminal_or_in_a_log(run, width, monkeypatch):
+    console = terminal.plain_console(width=width, file=io.StringIO())
+    monkeypatch.setattr(terminal, "output", console)
+    label = "propagation-graph-multicast-loss-5pct"
+    summary = msgspec.structs.replace(run.summary, label=label, load_max=1234567)
+    summaries = [summary, msgspec.structs.replace(summary, seed=2)]
+    runs = [dataclasses.replace(run, summary=each) for each in summaries]
+    for table in (summary_table(summaries[:1]), *comparison_tables(compared(grouped(runs), "label"))):
+        terminal.print_table(table)
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    assert {*label.split("-")} <= {word for line in shown.split() for word in line.split("-")}
+    assert "1234567" in shown
+    assert "1,234,567" in shown
+
+
+def test_repeats_are_told_apart_beneath_the_table(run):
+    summaries = [msgspec.structs.replace(run.summary, label="basic", seed=seed, not_tested=("validity",)) for seed in (1, 2)]
+    caption = str(summary_table(summaries).caption)
+    assert "basic, seed 1: not tested" in caption
+    assert "basic, seed 2: not tested" in caption
+    assert "with one packet a message" in caption

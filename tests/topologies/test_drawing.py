@@ -9,7 +9,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from topologies import NetworkError, clusters, figure_3_1, figure_3_2, zoo_network
-from topologies.drawing import DrawnTree, _clearance, figure, save, tree_figure
+from topologies.drawing import DrawnTree, _Arc, _clear_arc, figure, save, tree_figure
 from topologies.layout import positions
 
 
@@ -138,5 +138,23 @@ def test_a_link_that_is_down_takes_its_cluster_apart():
 
 
 def test_arrows_go_around_other_nodes():
-    assert _clearance((0, 0), (10, 0), 0.18, [(5, -0.9)]) < 0.1
-    assert _clearance((0, 0), (10, 0), -0.18, [(5, -0.9)]) > 1
+    assert _Arc((0, 0), (10, 0), 0.18).clearance([(5, -0.9)]) < 0.1
+    assert _Arc((0, 0), (10, 0), -0.18).clearance([(5, -0.9)]) > 1
+
+
+def test_arrows_stay_in_the_picture_and_do_not_merge_at_a_host():
+    network = clusters(4, 3, "line")
+    parents = dict.fromkeys(network.hosts[1:], "h1")
+    made = tree_figure(network, DrawnTree("h1", parents, ()), "")
+    made.canvas.draw()
+    axes = made.axes[0]
+    paths = [patch.get_path() for patch in axes.patches if patch.get_gid() == "child"]
+    arrows = [points for path in paths for points in path.to_polygons(closed_only=False)]
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    assert all(left < x < right and low < y < high for arrow in arrows for x, y in arrow)
+
+
+def test_an_arrow_leaves_room_for_those_that_end_where_it_starts():
+    first = _clear_arc((0, 0), (10, 0), [], [])
+    second = _clear_arc((10, 1), (0, 0), [], [first])
+    assert second.apart([first]) > 0.3

@@ -1,0 +1,94 @@
+"""Plots: a protocol has one colour, delays have one kind of axis, titles tell variants apart, and numbers do not cover each other."""
+
+import dataclasses
+import itertools
+
+import msgspec
+import pytest
+from matplotlib.figure import Figure
+
+from analysis.books import balance
+from analysis.figures.summary import summarise
+from analysis.judging.check_run import history_of
+from analysis.pictures import fault_plots, plots
+from hostagent.protocols import PROTOCOLS
+from runfiles.reading import load
+from tests.analysis.synthetic import DELIVERIES, honest
+
+replace = msgspec.structs.replace
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return load(honest().write(tmp_path_factory.mktemp("looks") / "run"))
+
+
+@pytest.fixture(scope="module")
+def summary(run):
+    return summarise(
+        run,
+        history_of(run),
+        balance(run, (), (), ()),
+        DELIVERIES,
+        reports=(),
+        link_costs=(),
+        expensive_packets={"data": 4},
+        crossings={"data": 4},
+    )
+
+
+def test_every_protocol_has_a_colour_of_its_own():
+    assert {*PROTOCOLS} == {*plots.KNOWN}
+
+
+def test_a_protocol_has_the_same_colour_whatever_it_is_compared_with():
+    one = plots.looks({"basic": "basic", "cluster-tree": "cluster-tree"})
+    other = plots.looks({"uniform": "uniform", "mine": "mine", "cluster-tree": "cluster-tree", "basic": "basic"})
+    assert {name: other[name] for name in one} == one
+    assert len({look.colour for look in other.values()}) == 4
+
+
+def test_groups_of_one_protocol_share_its_colour_and_differ_in_style():
+    found = plots.looks({"b 0%": "basic", "b 5%": "basic", "c 0%": "cluster-tree", "c 5%": "cluster-tree"})
+    assert found["b 0%"].colour == found["b 5%"].colour != found["c 0%"].colour
+    assert len({*found.values()}) == 4
+
+
+def test_groups_that_are_all_of_one_protocol_have_different_colours():
+    assert len({look.colour for look in plots.looks(dict.fromkeys(("ring", "line", "star"), "cluster-tree")).values()}) == 3
+
+
+@pytest.mark.parametrize("longest", [1.5, 5000.0])
+def test_delays_always_have_a_logarithmic_axis_so_that_plots_side_by_side_compare(summary, longest):
+    delays = replace(summary.delay_ms, quantiles=(1.0, longest))
+    figure = plots.delay_figure({"basic": [replace(summary, delay_ms=delays)]})
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_delays_over_time_are_logarithmic_and_titles_tell_variants_and_seeds_apart(run):
+    history = history_of(run)
+    variants = [
+        dataclasses.replace(run, run=replace(run.run, label=label, seed=seed))
+        for label, seed in itertools.product(("ring", "line"), (1, 2))
+    ]
+    figures = [fault_plots.delays_over_time_figure(variant, history) for variant in variants]
+    assert {figure.axes[0].get_yscale() for figure in figures} == {"log"}
+    assert len({figure.get_suptitle() for figure in figures}) == 4
+
+
+def boxes(figure: Figure):
+    figure.canvas.draw()
+    return [text.get_window_extent() for text in figure.axes[0].texts]
+
+
+def test_the_numbers_of_bars_cover_neither_each_other_nor_the_marks_of_crossings(summary):
+    costs = [replace(summary.cost, expensive_packets_per_message=3.0, expensive_crossings_per_message=3.2)] * 6
+    groups = {f"cluster-tree-loss-{n}pct": [replace(summary, cost=cost)] for n, cost in enumerate(costs)}
+    figure = plots.cost_figure(groups)
+    found = boxes(figure)
+    axes = figure.axes[0]
+    (marks,) = [line for line in axes.lines if line.get_marker() == "D"]
+    points = axes.transData.transform(list(zip(*marks.get_data(), strict=True)))
+    assert len(found) == 6
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(found, 2))
+    assert not any(box.contains(*point) for box in found for point in points)
