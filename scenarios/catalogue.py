@@ -1,7 +1,8 @@
 """Finds a scenario by name or file, and sets its keys.
 
 A scenario is a Python file with a docstring that says what it shows, and a function `scenario`. The parameters of that function are the
-keys of `--set key=value`. The type of a parameter says how its text is read; `**expensive` accepts the properties of expensive links.
+keys of `--set key=value`, and a line `key: meaning` in its docstring says what a key means. The type of a parameter says how its text is
+read; `**expensive` accepts the properties of expensive links.
 The keys of the workload (messages, interval, arrivals, ...), `sources` (`all`, or `h1,h2`) and `groups` (for the syntax see
 `scenarios.groups`) can be set for every scenario.
 

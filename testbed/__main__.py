@@ -5,9 +5,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn, TypeAlias, get_args
 
 from controller.address import address
 from hostagent.protocols.propagation_graph.generator import METHODS
@@ -20,8 +21,9 @@ from scenarios import ScenarioError
 from scenarios.faults import FaultError
 from testbed.errors import CannotRun
 from testbed.ownership import settle
-from testbed.status import UNKNOWN
+from testbed.status import HOLDS, UNKNOWN
 from testbed.terminal import errors, on_end
+from testbed.version import castbed_version
 from topologies import NetworkError
 from topologies.properties import whole
 from topologies.units import time_ms
@@ -62,11 +64,54 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNKNOWN, f"castbed: {message}; see {self.prog} --help\n")
 
 
+class _HelpWithKeys(argparse.Action):
+    """`--help` of a command that takes a scenario: with the scenario in front of it, also the keys of the scenario."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object) -> NoReturn:
+        """Print the help, and end."""
+        from testbed.commands.names.show import scenario, tell
+
+        try:
+            keys = scenario(namespace.scenario) if getattr(namespace, "scenario", None) else None
+        except ScenarioError as error:
+            parser.error(str(error))
+        parser.print_help()
+        if keys:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            tell(keys)
+        parser.exit()
+
+
+class _Version(argparse.Action):
+    """`--version`: the number of Castbed and its commit."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print it, and end."""
+        sys.stdout.write(f"castbed {castbed_version()}\n")
+        parser.exit()
+
+
+def _help(top: argparse.ArgumentParser, _: argparse.Namespace) -> int:
+    """Without a command there is help."""
+    top.print_help()
+    return HOLDS
+
+
 def parser() -> argparse.ArgumentParser:
     """The grammar of the command line."""
     top = _Parser(prog="./castbed", description="A Mininet testbed for reliable broadcast.", epilog=_EPILOG)
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND", parser_class=_Parser)
+    top.add_argument("--version", action=_Version, help="show the version of Castbed and its commit, and exit")
+    top.set_defaults(call=partial(_help, top))
+    verbs = top.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
     _add_runs(verbs)
+    _add_results(verbs)
     _add_live(verbs)
     _add_verdicts(verbs)
     _add_looks(verbs)
@@ -97,6 +142,8 @@ def parser() -> argparse.ArgumentParser:
         "tree",
         "campaign",
         "list",
+        "show",
+        "runs",
         "doctor",
         "topology",
         "routes",
@@ -109,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_runs(verbs: _Verbs) -> None:
     demo = verbs.add_parser("demo", help="run, capture, analyse and plot: four clusters of three hosts", epilog=_EPILOG)
     demo.set_defaults(call=_later("commands.run.demo"))
-    run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG)
+    run = verbs.add_parser("run", help="run a scenario: ./castbed run grid --set rows=4", epilog=_EPILOG, add_help=False)
     run.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     run.add_argument("--protocol", action="append", metavar="P", help=f"{_PROTOCOL}; may be given several times")
     run.set_defaults(call=_later("commands.run.run"))
@@ -117,8 +164,12 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
     sweep = verbs.add_parser(
-        "sweep", help="run a scenario over a grid of settings; continues where it was stopped", epilog=_EPILOG
+        "sweep", help="run a scenario over a grid of settings; continues where it was stopped", epilog=_EPILOG, add_help=False
     )
+    for verb in (run, sweep):
+        verb.add_argument(
+            "-h", "--help", action=_HelpWithKeys, help="show this help, and after the name of a scenario its keys, and exit"
+        )
     sweep.add_argument("scenario", help="a name from ./castbed list, or a file that ends in .py")
     sweep.add_argument(
         "--over", action="append", required=True, metavar="KEY=V,V,...", help="protocol, medium, a key, or PROTOCOL.PARAMETER"
@@ -181,6 +232,34 @@ def _add_runs(verbs: _Verbs) -> None:
     export.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or of several")
     export.add_argument("--out", type=Path, metavar="FILE", help="the archive, ending in .zip (default: beside the directory)")
     export.set_defaults(call=_later("commands.sharing.export"))
+
+
+def _add_results(verbs: _Verbs) -> None:
+    runs = verbs.add_parser("runs", help="list the runs that there are, or some of them, or remove them")
+    runs.add_argument("places", nargs="*", type=Path, metavar="DIR", help="where to look (default results)")
+    runs.add_argument("--scenario", default="", metavar="S", help="only runs of this scenario")
+    runs.add_argument("--protocol", default="", metavar="P", help="only runs of this protocol")
+    runs.add_argument("--on", choices=("mininet", "simulator"), default="", help="only runs on this engine")
+    runs.add_argument(
+        "--verdict",
+        choices=("holds", "violated", "unknown", "not tested", "none"),
+        default="",
+        help="only runs with this verdict",
+    )
+    runs.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="only runs with this setting or parameter")
+    runs.add_argument("--remove", action="store_true", help="remove these runs; without --yes, only show what would be removed")
+    runs.add_argument("--yes", action="store_true", help="with --remove: do it")
+    runs.set_defaults(call=_later("commands.results.runs.runs"))
+    page = verbs.add_parser("open", help="open the page of a run in a browser, or print its path if there is none")
+    page.add_argument("run", nargs="?", type=Path, metavar="RUN", help=f"{_RUN} (default: the newest page in results)")
+    page.set_defaults(call=_later("commands.results.runs.open_page"))
+    completion = verbs.add_parser(
+        "completion",
+        help='print completion for a shell: eval "$(./castbed completion bash)"',
+        epilog="Put that line into ~/.bashrc.",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+    completion.set_defaults(call=_later("commands.names.completion.command"), grammar=parser)
 
 
 def _add_live(verbs: _Verbs) -> None:
@@ -257,12 +336,15 @@ def _add_looks(verbs: _Verbs) -> None:
     new.add_argument("name", metavar="NAME", help="its name; the file is NAME.py or NAME.json, in the current directory")
     new.set_defaults(call=_later("commands.new.command.command"))
     for name, call, text in (
-        ("list", "list_all", "show scenarios, protocols and topologies"),
+        ("list", "list_all", "show scenarios, protocols, faults and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),
         ("dissector", "dissector", "print a dissector for Wireshark: ./castbed dissector > castbed.lua"),
         ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):
         verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.look.{call}"))
+    show = verbs.add_parser("show", help="show the keys of a scenario, protocol, fault or topology: default, unit and meaning")
+    show.add_argument("name", metavar="NAME", help="a name from ./castbed list, or a scenario's file that ends in .py")
+    show.set_defaults(call=_later("commands.names.show.show"))
     topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
     topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
     topology.set_defaults(call=_later("commands.look.topology"))

@@ -1,22 +1,24 @@
 """Networks by their names on the command line: `grid:rows=4,cols=4,hosts=3`, `topozoo/Arpanet19728`, `office.json`."""
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from topologies import files
-from topologies.builders import SHAPES, clusters, figure_3_1, figure_3_2, grid, lan
-from topologies.network import Network, NetworkError
+from topologies.builders import EXPENSIVE_MBIT, SHAPES, clusters, figure_3_1, figure_3_2, grid, lan
+from topologies.network import Link, Network, NetworkError
 from topologies.properties import PROPERTIES, whole
-from topologies.zoo import zoo_network
+from topologies.zoo import zoo_names, zoo_network
 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """An argument of a builder, and the function that reads it from text."""
+    """An argument of a builder, the function that reads it from text, and what it means."""
 
     argument: str
     parse: Callable[[str], Any]
+    meaning: str
     required: bool = False
 
 
@@ -32,7 +34,9 @@ class _Entry:
     @property
     def parameters(self) -> dict[str, _Parameter]:
         """The own parameters of the builder, and the properties of expensive links."""
-        return self.own | {key: _Parameter(known.field, known.parse) for key, known in PROPERTIES.items() if key not in self.own}
+        return self.own | {
+            key: _Parameter(known.field, known.parse, known.meaning) for key, known in PROPERTIES.items() if key not in self.own
+        }
 
 
 def _yes_or_no(text: str) -> bool:
@@ -41,44 +45,48 @@ def _yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
-_HOSTS = _Parameter("hosts_per_switch", whole)
+_HOSTS = _Parameter("hosts_per_switch", whole, "hosts at each switch")
 _ENTRIES = {
     "grid": _Entry(
         grid,
         "a grid of switches with a LAN of hosts each, expensive links between neighbours",
         "grid:rows=4,cols=4,hosts=3",
-        {"rows": _Parameter("rows", whole, required=True), "cols": _Parameter("cols", whole, required=True), "hosts": _HOSTS},
+        {
+            "rows": _Parameter("rows", whole, "rows of switches", required=True),
+            "cols": _Parameter("cols", whole, "columns of switches", required=True),
+            "hosts": _HOSTS,
+        },
     ),
     "clusters": _Entry(
         clusters,
         f"k LANs of size hosts each, joined by expensive links in the shape {', '.join(SHAPES)}",
         "clusters:k=4,size=3,shape=ring",
         {
-            "k": _Parameter("k", whole, required=True),
-            "size": _Parameter("size", whole, required=True),
-            "shape": _Parameter("shape", str, required=True),
-            "switches": _Parameter("switches_per_cluster", whole),
+            "k": _Parameter("k", whole, "clusters", required=True),
+            "size": _Parameter("size", whole, "hosts of each cluster", required=True),
+            "shape": _Parameter("shape", str, f"how clusters are joined: {', '.join(SHAPES)}", required=True),
+            "switches": _Parameter("switches_per_cluster", whole, "switches of each cluster, in a line"),
         },
     ),
     "lan": _Entry(
         lan,
         "one switch with its hosts; bandwidth, loss and so on are those of the links between hosts and switch",
         "lan:hosts=5,bandwidth=10mbit",
-        {"hosts": _Parameter("hosts", whole, required=True)},
+        {"hosts": _Parameter("hosts", whole, "hosts of the LAN", required=True)},
     ),
     "figure-3-1": _Entry(figure_3_1, "three hosts around a server without one: figure 3.1 of the first paper", "figure-3-1", {}),
     "figure-3-2": _Entry(
         figure_3_2,
         "six clusters in a tree: figure 3.2 of the first paper; repaired=yes adds the cheap path from C to L",
         "figure-3-2:repaired=yes",
-        {"repaired": _Parameter("repaired", _yes_or_no)},
+        {"repaired": _Parameter("repaired", _yes_or_no, "whether a cheap path joins the clusters C and L")},
     ),
 }
 _ZOO = _Entry(
     zoo_network,
     "a real network of topohub, hosts=1 at every node; delays=yes takes the links' delays from their lengths",
     "topozoo/Arpanet19728:hosts=2",
-    {"hosts": _HOSTS, "delays": _Parameter("delay_from_length", _yes_or_no)},
+    {"hosts": _HOSTS, "delays": _Parameter("delay_from_length", _yes_or_no, "whether delays follow from the lengths of links")},
 )
 
 
@@ -95,6 +103,40 @@ def find(text: str) -> Network:
         f"there is no topology {name!r}: choose {', '.join(_ENTRIES)}, a network of topohub such as topozoo/Arpanet19728,"
         f" or a file that ends in {' or '.join(files.FORMATS)}"
     )
+
+
+@dataclass(frozen=True)
+class TopologyKey:
+    """A key of a topology: how its text is read, what it means, and its default; a key without one must be given."""
+
+    name: str
+    parse: Callable[[str], Any]
+    meaning: str
+    default: Any
+    required: bool
+
+
+def keys_of(name: str) -> tuple[str, str, list[TopologyKey]] | None:
+    """The description of a topology, an example, and its keys; None if there is none of this name."""
+    entry = _ENTRIES.get(name) or (_ZOO if "/" in name and name in zoo_names() else None)
+    if entry is None:
+        return None
+    defaults = {known.name: known.default for known in inspect.signature(entry.build).parameters.values()}
+    # Links that are not expensive have no limit; those of a LAN are such links.
+    limits = {field.name: field.default for field in fields(Link)} | ({} if name == "lan" else {"bandwidth_mbit": EXPENSIVE_MBIT})
+    return (
+        entry.description,
+        entry.example,
+        [
+            TopologyKey(key, known.parse, known.meaning, defaults.get(known.argument, limits.get(known.argument)), known.required)
+            for key, known in entry.parameters.items()
+        ],
+    )
+
+
+def names() -> list[str]:
+    """The names of the builders."""
+    return list(_ENTRIES)
 
 
 def choices() -> list[tuple[str, str]]:

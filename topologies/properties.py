@@ -27,11 +27,12 @@ class Expensive(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Property:
-    """A field of `Link`, and the functions from text to its value and back."""
+    """A field of `Link`, the functions from text to its value and back, and what it means."""
 
     field: str
     parse: Callable[[str], Any]
     format: Callable[[Any], str]
+    meaning: str
 
 
 def whole(text: str) -> int:
@@ -62,14 +63,18 @@ def _bounded(read: Callable[[str], N], text: str, what: str) -> N:
 
 
 PROPERTIES = {
-    "bandwidth": Property("bandwidth_mbit", units.bandwidth_mbit, units.format_bandwidth),
-    "delay": Property("delay_ms", units.time_ms, units.format_time),
-    "jitter": Property("jitter_ms", units.time_ms, units.format_time),
-    "loss": Property("loss", units.share, units.format_share),
-    "burst": Property("burst", number, repr),
-    "duplicate": Property("duplicate", units.share, units.format_share),
-    "reorder": Property("reorder", units.share, units.format_share),
-    "queue": Property("queue_packets", whole, str),
+    "bandwidth": Property(
+        "bandwidth_mbit", units.bandwidth_mbit, units.format_bandwidth, "what a link carries in each direction"
+    ),
+    "delay": Property("delay_ms", units.time_ms, units.format_time, "how long a packet takes over a link"),
+    "jitter": Property("jitter_ms", units.time_ms, units.format_time, "by how much the delay varies, up and down"),
+    "loss": Property("loss", units.share, units.format_share, "the share of packets that are lost"),
+    "burst": Property("burst", number, repr, "the mean number of packets that are lost in a row"),
+    "duplicate": Property("duplicate", units.share, units.format_share, "the share of packets that arrive twice"),
+    "reorder": Property(
+        "reorder", units.share, units.format_share, "the share of packets that are not delayed, and overtake others"
+    ),
+    "queue": Property("queue_packets", whole, str, "packets that wait for a link before it drops some"),
 }
 
 

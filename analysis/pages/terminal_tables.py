@@ -47,8 +47,9 @@ _MOST_PROBLEMS = 3
 class Name:
     """A name in a cell of a table. In a narrow column it is broken after a hyphen, comma, underscore or space, never in a word."""
 
-    def __init__(self, name: str) -> None:
-        self._pieces = re.findall(r"[^-_, ]+[-_, ]*|[-_, ]+", name) or [""]
+    def __init__(self, name: str, also_after: str = "") -> None:
+        breaks = f"-_, {also_after}"
+        self._pieces = re.findall(f"[^{breaks}]+[{breaks}]*|[{breaks}]+", name) or [""]
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         lengths = [len(piece.rstrip()) for piece in self._pieces]

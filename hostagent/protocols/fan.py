@@ -47,6 +47,7 @@ class FanParameters(StreamParameters, frozen=True, kw_only=True):
     """The level, and the times that the paper's bounds are made of."""
 
     level: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
+    """What is done about losses: 0 nothing, 1 order, 2 also requests, 3 also recovery of what was missed while down."""
 
 
 class Fan(Core):

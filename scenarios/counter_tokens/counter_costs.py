@@ -84,7 +84,17 @@ def scenario(
     propagation: float = PROPAGATION,
     messages: int = 3000,
 ) -> list[Variant]:
-    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A and T, on both media."""
+    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A and T, on both media.
+
+    hosts: N: numbers of hosts, a run for each
+    rates: A: broadcasts in a hundred units of time, a run for each
+    owner: T: units of time that an owner keeps the token, a run for each
+    errors: E: shares of packets that are lost, a run for each
+    reading: what A is the rate of: each host, or the system
+    unit: how long a unit of the paper's time is
+    propagation: P: units of time that a packet takes
+    messages: broadcasts of each run
+    """
     figure_3 = [Point("multicast", n, a, t) for n in hosts for a in rates for t in owner]
     figure_4 = [Point(medium, n, rates[0], owner[0], error) for medium in MEDIA for n in hosts for error in errors]
     return [

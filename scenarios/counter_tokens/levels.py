@@ -62,7 +62,10 @@ TABLE: Final = {
 
 
 def scenario(messages: int = 300) -> list[Variant]:
-    """The same stream with each protocol and each trouble."""
+    """The same stream with each protocol and each trouble.
+
+    messages: broadcasts of each run
+    """
     found = []
     for protocol, row in TABLE.items():
         stream = Workload(messages=messages, interval=10.0, arrivals="poisson", settle=20_000.0)

@@ -16,7 +16,11 @@ from topologies import lan
 
 
 def scenario(loss: Share = 0.03, owner_ms: float = 10.0) -> list[Variant]:
-    """A LAN of six hosts, on both media."""
+    """A LAN of six hosts, on both media.
+
+    loss: the share of packets that each link loses
+    owner_ms: milliseconds that an owner keeps the token
+    """
     network = lan(6, loss=loss)
     stream = Workload(messages=600, interval=10.0, arrivals="poisson", settle=3000.0)
     asked = Scenario(network=network, sources=network.hosts, workload=stream)

@@ -29,7 +29,11 @@ DELIVERIES = ("agreed", "safe")
 
 
 def scenario(split: Time = 3000.0, merge: Time = 12000.0, **expensive: Unpack[Expensive]) -> list[Variant]:
-    """Two hosts send during all of it, once with each level of delivery."""
+    """Two hosts send during all of it, once with each level of delivery.
+
+    split: when one cluster is cut off
+    merge: when it is joined again
+    """
     asked = Scenario(
         network=clusters(3, 2, "mesh", **expensive),
         sources=SOURCES,

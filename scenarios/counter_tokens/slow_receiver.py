@@ -20,7 +20,11 @@ FLOW = {"window": 3, "buffer": 40, "overload": 200}
 
 
 def scenario(bandwidth_mbit: float = 1.0, queue: int = 20) -> list[Variant]:
-    """The same stream with and without flow control."""
+    """The same stream with and without flow control.
+
+    bandwidth_mbit: Mbit/s of the slow receiver's link
+    queue: packets that its link holds before it drops some
+    """
     network = lan(5)
     links = tuple(
         replace(link, bandwidth_mbit=bandwidth_mbit, queue_packets=queue) if SLOW in (link.a, link.b) else link

@@ -46,7 +46,11 @@ ONE_ORDER: Final = Order(Scope.MULTIPLE_SOURCE, Strength.STRICT)
 
 
 def scenario(round_trip: Time = 40.0, part: Share = 1.0) -> list[Variant]:
-    """Each protocol at each speed, with a part of the messages, and idle."""
+    """Each protocol at each speed, with a part of the messages, and idle.
+
+    round_trip: the round trip between two LANs
+    part: the share of the messages to send: less for a quick look
+    """
     network = clusters(3, 2, "mesh", delay_ms=round_trip / 2)
     streams = {speed: (round(part * messages), ms) for speed, (messages, ms) in SPEEDS.items()} | {"idle": IDLE}
     return [

@@ -131,7 +131,15 @@ def scenario(
     propagation: float = PROPAGATION,
     messages: int = 1000,
 ) -> list[Variant]:
-    """Every protocol with the first rate, and `counter` with all rates."""
+    """Every protocol with the first rate, and `counter` with all rates.
+
+    hosts: N: numbers of hosts, runs for each
+    rates: A: broadcasts in a hundred units of time; further ones for counter alone
+    reading: what A is the rate of: each host, or the system
+    unit: how long a unit of the paper's time is
+    propagation: P: units of time that a packet takes
+    messages: broadcasts of a run; slow protocols have a part of them
+    """
     return [
         Variant(
             f"{name}-{point.label}",

@@ -16,5 +16,12 @@ from topologies.properties import Expensive
 def scenario(
     rows: int = 3, cols: int = 3, hosts: int = 2, pull: str = "", pull_at: Time = 400.0, **expensive: Unpack[Expensive]
 ) -> Scenario:
-    """Broadcast from the first corner of a grid."""
+    """Broadcast from the first corner of a grid.
+
+    rows: rows of switches
+    cols: columns of switches
+    hosts: hosts at each switch
+    pull: the link to take down, such as s1-s2; none if empty
+    pull_at: when it goes down
+    """
     return Scenario(network=grid(rows, cols, hosts, **expensive), faults=pulled(pull, at_ms=pull_at))

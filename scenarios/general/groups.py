@@ -31,7 +31,12 @@ GROUPS = (
 
 
 def scenario(k: int = 4, size: int = 3, shape: str = "ring", **expensive: Unpack[Expensive]) -> Scenario:
-    """Members of one and of two groups send, and h12, which is in none."""
+    """Members of one and of two groups send, and h12, which is in none.
+
+    k: clusters
+    size: hosts of each cluster
+    shape: how clusters are joined: line, ring, star, tree, mesh or grid
+    """
     stream = Workload(messages=100, interval=40.0, settle=2000.0, arrivals="poisson")
     network = clusters(k, size, shape, **expensive)
     return Scenario(

@@ -16,7 +16,10 @@ STANDS_S = 8.0
 
 
 def scenario(hosts: int = 2, **expensive: Unpack[Expensive]) -> Scenario:
-    """A stream from the first host of the first node."""
+    """A stream from the first host of the first node.
+
+    hosts: hosts at each node
+    """
     return Scenario(
         network=zoo_network("topozoo/Arpanet19728", hosts, **expensive),
         protocols=("cluster-tree", "basic"),

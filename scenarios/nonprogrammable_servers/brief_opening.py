@@ -20,7 +20,11 @@ NAMES = {"tree": "cluster-tree", "basic": "basic"}
 
 
 def scenario(size: int = 2, mode: str = "frugal") -> list[Variant]:
-    """A stream whose second half does not reach the last cluster."""
+    """A stream whose second half does not reach the last cluster.
+
+    size: hosts of each cluster
+    mode: who is told what between clusters: frugal, or literal as in the paper
+    """
     runs = []
     for seconds in OPENINGS_S:
         scenario = Scenario(

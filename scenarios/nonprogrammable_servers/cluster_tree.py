@@ -19,7 +19,12 @@ ENOUGH = 1000
 
 
 def scenario(k: int = 4, size: int = 3, shape: str = "ring", **expensive: Unpack[Expensive]) -> list[Variant]:
-    """A long stream from the first host of the first cluster."""
+    """A long stream from the first host of the first cluster.
+
+    k: clusters
+    size: hosts of each cluster
+    shape: how clusters are joined: line, ring, star, tree, mesh or grid
+    """
     stream = Workload(messages=1000, interval=20.0, settle=3000.0)
     scenario = Scenario(network=clusters(k, size, shape, **expensive), workload=stream)
     return [Variant(mode, scenario, "cluster-tree", {"mode": mode}) for mode in ("frugal", "literal")]

@@ -17,7 +17,11 @@ MOST_S = 6.0
 
 
 def scenario(split: Time = 6000.0, merge: Time = 14000.0) -> list[Variant]:
-    """A stream that goes on during both changes and some time after them."""
+    """A stream that goes on during both changes and some time after them.
+
+    split: when the cheap link between two clusters goes down
+    merge: when it comes up again
+    """
     scenario = Scenario(
         network=figure_3_2(repaired=True),
         faults=(LinkDown(at_ms=split, link="s3-s5"), LinkUp(at_ms=merge, link="s3-s5")),

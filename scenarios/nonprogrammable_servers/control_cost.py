@@ -28,7 +28,11 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def scenario(hosts: Annotated[tuple[int, ...], whole_numbers] = (12, 24, 48), literal_up_to: int = 100) -> list[Variant]:
-    """Clusters of three hosts in a grid; the literal algorithm only up to a number of hosts that a machine can run."""
+    """Clusters of three hosts in a grid; the literal algorithm only up to a number of hosts that a machine can run.
+
+    hosts: numbers of hosts, a run for each
+    literal_up_to: the most hosts with which the paper's own algorithm is run
+    """
     stream = Workload(messages=200, interval=50.0, settle=2000.0)
     networks = {count: clusters(max(count // SIZE, 2), SIZE, "grid") for count in hosts}
     return [

@@ -20,7 +20,12 @@ MODES = ("frugal", "literal")
 
 
 def scenario(k: int = 3, size: int = 4, draws: int = 2) -> list[Variant]:
-    """A stream that goes on for some time after the last flap: a cycle matters only while there are new messages."""
+    """A stream that goes on for some time after the last flap: a cycle matters only while there are new messages.
+
+    k: clusters, in a ring
+    size: hosts of each cluster
+    draws: random schedules of flaps, a run of each mode for each
+    """
     network = clusters(k, size, "ring", 2)
     stream = Workload(messages=350, interval=40.0, settle=3000.0)
     drawn = [Scenario(network=network, faults=tuple(_flaps(network, Random(draw))), workload=stream) for draw in range(draws)]  # noqa: S311 - an experiment, no secret

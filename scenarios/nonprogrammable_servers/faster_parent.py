@@ -19,7 +19,12 @@ MOST_S = 5.0
 
 
 def scenario(size: int = 2, narrow: Bandwidth = 0.06, wide: Bandwidth = 10.0) -> list[Variant]:
-    """The old parent falls behind just when a better parent can be reached. The controller notices neither, as all links stay up."""
+    """The old parent falls behind just when a better parent can be reached. The controller notices neither, as all links stay up.
+
+    size: hosts of each cluster
+    narrow: the bandwidth of the old parent's link while it falls behind
+    wide: the bandwidth of expensive links otherwise
+    """
     scenario = Scenario(
         network=clusters(3, size, "mesh", bandwidth_mbit=wide),
         faults=(

@@ -16,7 +16,10 @@ STANDS_S = 5.0
 
 
 def scenario(mode: str = "frugal") -> list[Variant]:
-    """The same stream on every grid."""
+    """The same stream on every grid.
+
+    mode: who is told what between clusters: frugal, or literal as in the paper
+    """
     stream = Workload(messages=400, interval=25.0, settle=2000.0)
     return [
         Variant(

@@ -18,7 +18,13 @@ STANDS_S = 3.0
 
 
 def scenario(k: int = 4, size: int = 3, fail: Time = 6000.0, back: Time = 11000.0) -> list[Variant]:
-    """Fifty messages a second from the first cluster, before, during and after."""
+    """Fifty messages a second from the first cluster, before, during and after.
+
+    k: clusters
+    size: hosts of each cluster
+    fail: when the link goes down
+    back: when it comes up again
+    """
     faults = (LinkDown(at_ms=fail, link=LINK), LinkUp(at_ms=back, link=LINK))
     stream = Workload(messages=900, interval=20.0, settle=4000.0)
     return [

@@ -17,7 +17,10 @@ ALONE_MS, CUT_MS = 4000.0, 7500.0
 
 
 def scenario(size: int = 3) -> list[Variant]:
-    """Messages from the first cluster; the links fail one after another."""
+    """Messages from the first cluster; the links fail one after another.
+
+    size: hosts of each cluster
+    """
     scenario = Scenario(
         network=clusters(3, size, "ring"),
         faults=(

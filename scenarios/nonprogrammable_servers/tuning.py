@@ -19,7 +19,13 @@ SOON_MS = 1000.0
 
 
 def scenario(k: int = 4, size: int = 2, loss: Share = 0.1, mode: str = "literal") -> list[Variant]:
-    """The paper's own algorithm, unless another mode is set: all its repairs depend on these periods."""
+    """The paper's own algorithm, unless another mode is set: all its repairs depend on these periods.
+
+    k: clusters, in a ring
+    size: hosts of each cluster
+    loss: the share of packets that each expensive link loses
+    mode: who is told what between clusters: frugal, or literal as in the paper
+    """
     stream = Workload(messages=750, interval=20.0, settle=12_000.0)
     scenario = Scenario(network=clusters(k, size, "ring", loss=loss), workload=stream)
     return [

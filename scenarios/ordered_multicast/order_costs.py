@@ -150,7 +150,10 @@ ROWS: Final = {
 
 
 def scenario(hosts: Annotated[tuple[int, ...], whole_numbers] = (6, 12), **expensive: Unpack[Expensive]) -> list[Variant]:
-    """Every host sends in turn, slowly enough for any protocol; n = 6 or 12."""
+    """Every host sends in turn, slowly enough for any protocol; n = 6 or 12.
+
+    hosts: numbers of hosts, runs for each: 6 or 12
+    """
     found = []
     for n in hosts:
         if n not in CLUSTERS:

@@ -28,7 +28,10 @@ PROMISED = (
 
 
 def scenario(delay_ms: float = 5.0) -> list[Variant]:
-    """The same stream twice: the sequencer comes back, or never."""
+    """The same stream twice: the sequencer comes back, or never.
+
+    delay_ms: milliseconds that a packet takes over an expensive link
+    """
     network = clusters(3, 2, "ring", delay_ms=delay_ms)
     dies = Crash(host=SEQUENCER, when=Trigger("deliver", host=SEQUENCER, nth=DIES_AT))
     back = Restart(host=SEQUENCER, when=Trigger("deliver", host=SEQUENCER, nth=DIES_AT, after_ms=DOWN_MS))

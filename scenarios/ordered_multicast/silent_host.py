@@ -39,7 +39,10 @@ BUSY, SILENT = "all-busy", "one-silent"
 
 
 def scenario(delay_ms: float = 10.0) -> list[Variant]:
-    """Each protocol twice; each host that sends at all sends every 30 ms."""
+    """Each protocol twice; each host that sends at all sends every 30 ms.
+
+    delay_ms: milliseconds that a packet takes over an expensive link
+    """
     network = clusters(3, 2, "mesh", delay_ms=delay_ms)
     sources = {BUSY: network.hosts, SILENT: network.hosts[:-1]}
     return [

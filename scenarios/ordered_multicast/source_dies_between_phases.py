@@ -26,7 +26,10 @@ PROMISED = (Guarantee.CONVERGENCE, Guarantee.NO_GAPS, Order(Scope.MULTIPLE_GROUP
 
 
 def scenario(delay_ms: float = 5.0) -> list[Variant]:
-    """Two sources, one of which dies between its phases, and is back after four seconds or never."""
+    """Two sources, one of which dies between its phases, and is back after four seconds or never.
+
+    delay_ms: milliseconds that a packet takes over an expensive link
+    """
     network = clusters(3, 2, "line", delay_ms=delay_ms)
     dies = Crash(host=SOURCE, when=Trigger("decided", host=SOURCE, origin=SOURCE, sequence=MESSAGE[1]))
     faults: dict[str, tuple[AnyFault, ...]] = {"block": (dies, Restart(at_ms=BACK_MS, host=SOURCE)), "elect": (dies,)}

@@ -30,7 +30,10 @@ PROMISED = (
 
 
 def scenario(delay_ms: float = 0.0) -> list[Variant]:
-    """The same stream twice: the host comes back, or never."""
+    """The same stream twice: the host comes back, or never.
+
+    delay_ms: milliseconds that a packet takes over an expensive link
+    """
     network = clusters(3, 2, "ring", delay_ms=delay_ms)
     dies = Crash(host=DEAD, when=Trigger("deliver", host=DEAD, nth=DIES_AT))
     back = Restart(host=DEAD, when=Trigger("deliver", host=DEAD, nth=DIES_AT, after_ms=DOWN_MS))

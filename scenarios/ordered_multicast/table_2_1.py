@@ -58,7 +58,10 @@ STATED: Final = {"*": "provided", "+": "provided if modified", "x": "provided, n
 
 
 def scenario(messages: int = 200, **expensive: Unpack[Expensive]) -> list[Variant]:
-    """The same stream with each protocol on both networks."""
+    """The same stream with each protocol on both networks.
+
+    messages: broadcasts of each run
+    """
     network = clusters(3, 2, "ring", **expensive)
     stream = Workload(messages=messages, interval=10.0, arrivals="poisson", settle=3000.0)
     return [

@@ -28,7 +28,11 @@ def some_graphs(text: str) -> tuple[str, ...]:
 
 
 def scenario(graphs: Annotated[tuple[str, ...], some_graphs] = GRAPHS, draw: int = 1) -> list[Variant]:
-    """Eight random groups of four among sixteen hosts; another `draw` gives other groups."""
+    """Eight random groups of four among sixteen hosts; another `draw` gives other groups.
+
+    graphs: the ways to build a propagation graph, a run for each
+    draw: which random groups
+    """
     stream = Workload(messages=160, interval=25.0, arrivals="poisson", settle=2000.0)
     made = {
         place: Scenario(network=network, sources=network.hosts, groups=random_groups(network.hosts, 8, 4, draw), workload=stream)

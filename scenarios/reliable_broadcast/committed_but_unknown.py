@@ -18,7 +18,11 @@ FIFTH = ("h1", 5)
 
 
 def scenario(k: int = 2, size: int = 3) -> list[Variant]:
-    """A few transactions, of which the fifth is the replica's last."""
+    """A few transactions, of which the fifth is the replica's last.
+
+    k: clusters, in a line
+    size: hosts of each cluster
+    """
     origin, sequence = FIFTH
     scenario = Scenario(
         network=clusters(k, size, "line"),

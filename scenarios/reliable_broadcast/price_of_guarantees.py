@@ -19,7 +19,12 @@ TO_ALL = frozenset({"eager-reliable", "uniform"})
 
 
 def scenario(k: int = 4, size: int = 3, shape: str = "ring", **expensive: Unpack[Expensive]) -> Scenario:
-    """A slow stream, so that even the most expensive protocol keeps up."""
+    """A slow stream, so that even the most expensive protocol keeps up.
+
+    k: clusters
+    size: hosts of each cluster
+    shape: how clusters are joined: line, ring, star, tree, mesh or grid
+    """
     stream = Workload(messages=200, interval=100.0, settle=3000.0)
     return Scenario(network=clusters(k, size, shape, **expensive), protocols=PROTOCOLS, workload=stream)
 

@@ -19,7 +19,11 @@ REACHED = 3
 
 
 def scenario(k: int = 2, size: int = 3) -> list[Variant]:
-    """A few messages, of which the fifth is the sender's last."""
+    """A few messages, of which the fifth is the sender's last.
+
+    k: clusters, in a line
+    size: hosts of each cluster
+    """
     origin, sequence = FIFTH
     scenario = Scenario(
         network=clusters(k, size, "line"),

@@ -34,7 +34,10 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def scenario(entities: Annotated[tuple[int, ...], whole_numbers] = (2, 4, 6, 8, 10)) -> list[Variant]:
-    """A LAN of each size, on both media."""
+    """A LAN of each size, on both media.
+
+    entities: numbers of hosts, runs for each
+    """
     stream = Workload(messages=60, interval=40.0, arrivals="poisson", settle=1500.0)
     return [
         Variant(f"{medium}-{size}", Scenario(network=network, sources=network.hosts, workload=stream), "spo", medium=medium)

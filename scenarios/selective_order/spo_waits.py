@@ -21,7 +21,10 @@ GROUPS = {"a": "12", "b": "1234", "c": "35", "d": "2456", "e": "16", "f": "346"}
 
 
 def scenario(loss: Share = 0.04) -> list[Variant]:
-    """The same stream with the wait and without it."""
+    """The same stream with the wait and without it.
+
+    loss: the share of packets that do not get from one host to another
+    """
     network = lan(6, bandwidth_mbit=10.0, loss=1 - sqrt(1 - loss))
     groups = tuple(Group(name, tuple(f"h{number}" for number in members)) for name, members in GROUPS.items())
     stream = Workload(messages=600, interval=8.0, arrivals="poisson", settle=4000.0)

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
-from hostagent.contract.advice import ADVICE
-from hostagent.contract.core import Core
 from hostagent.protocols import PROTOCOLS
 from hostagent.tools.dissector import dissector as lua
 from scenarios import catalogue
+from scenarios.faults import FAULTS
 from testbed.errors import CannotRun
 from testbed.network import doctor, record
 from testbed.ownership import hand_over
@@ -26,26 +26,29 @@ ROOT = Path(__file__).parents[2]
 
 
 def list_all(arguments: Namespace) -> int:
-    """Show every scenario, protocol and topology that can be named on a command line."""
+    """Show every scenario, protocol, fault and topology that can be named on a command line."""
     entries = {
-        "scenarios": [(found.name, f"{found.summary}\nkeys: {', '.join(found.keys)}") for found in catalogue.every()],
-        "protocols": [(core.name, _described(core)) for core in PROTOCOLS.values()],
+        "scenarios": [(found.name, found.summary) for found in catalogue.every()],
+        "protocols": [(core.name, core.summary) for core in PROTOCOLS.values()],
+        "faults": [(name, " ".join((kind.__doc__ or "").split())) for name, kind in FAULTS.items()],
         "topologies": choices(),
     }
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode({kind: dict(rows) for kind, rows in entries.items()}) + b"\n")
         return HOLDS
     for kind, rows in entries.items():
-        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
+        output.print(Text(kind, "bold"))
+        width = max(len(name) for name, _ in rows)
         for name, description in rows:
-            table.add_row(name, description)
-        print_table(table)
+            line = f"  {name:{width}}  {description}"
+            # One line each. On a terminal it ends with the last word that fits; `show` has the whole sentence.
+            output.print(_shortened(line, output.width) if output.is_terminal else line, soft_wrap=True)
+    output.print("./castbed show NAME has the keys of each, with default, unit and meaning.")
     return HOLDS
 
 
-def _described(core: type[Core]) -> str:
-    parameters = ", ".join(name for name in core.Parameters.__struct_fields__ if name != ADVICE)
-    return f"{core.summary}; assumes {core.assumes}" + (f"\nparameters: {parameters}" if parameters else "")
+def _shortened(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[: most - 1].rpartition(' ')[0].rstrip(',;:')} …"
 
 
 def examine(arguments: Namespace) -> int:

@@ -1,0 +1,92 @@
+"""The command completion: what the Tab key completes in bash, zsh and fish. The script has all names, so that it asks nobody."""
+
+import argparse
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+
+from hostagent.protocols import PROTOCOLS
+from scenarios import catalogue
+from scenarios.faults import FAULTS
+from testbed.status import HOLDS
+from topologies import catalogue as networks
+
+_BASH = """_castbed() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}} words=
+    if [ "$COMP_CWORD" -eq 1 ]; then words="{verbs}"; else
+        case "$before" in
+            --protocol) words="{protocols}" ;;
+            --on) words="mininet simulator" ;;
+            --medium) words="unicast multicast" ;;
+            --set) case "$verb ${{COMP_WORDS[2]}}" in
+{keys}
+            esac; compopt -o nospace 2>/dev/null ;;
+            *) case "$verb" in
+{options}
+            esac ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    if [ "$COMP_CWORD" -gt 1 ]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+}}
+complete -o filenames -F _castbed castbed ./castbed
+"""
+
+
+def command(arguments: Namespace) -> int:
+    """Print the script for a shell."""
+    verbs = _verbs(arguments.grammar())
+    sys.stdout.write(_fish(verbs) if arguments.shell == "fish" else _bash(verbs, is_zsh=arguments.shell == "zsh"))
+    return HOLDS
+
+
+def _verbs(grammar: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (action,) = (action for action in grammar._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - no other way
+    return dict(action.choices)
+
+
+def _options(verb: argparse.ArgumentParser) -> list[str]:
+    return [word for action in verb._actions for word in action.option_strings if word.startswith("--")]  # noqa: SLF001 - no other way
+
+
+def _names(verb: str) -> list[str]:
+    """The names that a command takes, beside files."""
+    scenarios, topologies = catalogue.names(), networks.names()
+    found = {
+        "run": scenarios,
+        "sweep": scenarios,
+        "up": topologies,
+        "topology": topologies,
+        "routes": topologies,
+        "controller": topologies,
+        "show": list(dict.fromkeys([*scenarios, *PROTOCOLS, *FAULTS, *topologies])),
+        "completion": ["bash", "zsh", "fish"],
+    }
+    return found.get(verb, [])
+
+
+def _bash(verbs: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> str:
+    keys = "\n".join(
+        f'                *" {definition.name}") words="{" ".join(f"{key}=" for key in definition.keys)}" ;;'
+        for definition in catalogue.every()
+    )
+    options = "\n".join(
+        f'                {name}) words="{" ".join([*_names(name), *_options(verb)])}" ;;' for name, verb in verbs.items()
+    )
+    script = _BASH.format(verbs=" ".join(verbs), protocols=" ".join(PROTOCOLS), keys=keys, options=options)
+    return f"autoload -Uz bashcompinit && bashcompinit\n{script}" if is_zsh else script
+
+
+def _fish(verbs: dict[str, argparse.ArgumentParser]) -> str:
+    return "\n".join(["complete -c castbed -e", *_fish_lines(verbs), ""])
+
+
+def _fish_lines(verbs: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
+    yield f"complete -c castbed -n __fish_use_subcommand -f -a '{' '.join(verbs)}'"
+    for name, verb in verbs.items():
+        seen = f"complete -c castbed -n '__fish_seen_subcommand_from {name}'"
+        if names := _names(name):
+            yield f"{seen} -a '{' '.join(names)}'"
+        for option in _options(verb):
+            values = f" -x -a '{' '.join(PROTOCOLS)}'" if option == "--protocol" else ""
+            yield f"{seen} -l {option.removeprefix('--')}{values}"
