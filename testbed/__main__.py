@@ -199,7 +199,12 @@ def _add_runs(verbs: _Verbs) -> None:
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")
     replay.add_argument("--medium", choices=get_args(Medium), help=f"{_MEDIUM} (default: as recorded)")
-    replay.add_argument("--protocol", metavar="P", help=f"{_PROTOCOL} (default: as recorded)")
+    replay.add_argument(
+        "--protocol", action="append", metavar="P", help=f"{_PROTOCOL} (default: as recorded); may be given several times"
+    )
+    replay.add_argument(
+        "--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="with --protocol: set a parameter"
+    )
     replay.add_argument(
         "--trust",
         action="store_true",
@@ -298,7 +303,9 @@ def _add_verdicts(verbs: _Verbs) -> None:
     check = verbs.add_parser("check", help="check runs against the promises of their protocols; needs no root", epilog=_EPILOG)
     check.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     check.set_defaults(call=_later("commands.verdict.check"))
-    tree = verbs.add_parser("tree", help="show the tree that a run's hosts formed, and draw it; needs no root")
+    tree = verbs.add_parser(
+        "tree", help="show the tree that a run's hosts formed, draw it, and tell how long each fault was felt; needs no root"
+    )
     tree.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     tree.add_argument("--source", default="", metavar="HOST", help="the source of the tree (default: the first source)")
     tree.add_argument(

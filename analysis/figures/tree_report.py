@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from analysis.judging.healing import Healing, healings
 from analysis.judging.history import History
 from analysis.judging.parents import (
     Cluster,
@@ -74,11 +75,18 @@ class TreeReport(msgspec.Struct, frozen=True):
     leader_changes: tuple[LeaderChange, ...]
     of_clusters: bool = True
     """Whether it is meant to be a tree of clusters: its hosts say who leads a cluster."""
+    healings: tuple[Healing, ...] = ()
+    """How long each fault of the run was felt."""
 
 
 def report(run: RunInput, history: History, source: str = "", times_ms: Sequence[float] = ()) -> TreeReport:
-    """The tree of a source, by default the first one, at some times since the first broadcast, by default at the end."""
-    known = sources(history)
+    """The tree of a source, by default the first one, at some times since the first broadcast, by default at the end.
+
+    Of a run without a tree there is how long its faults were felt, unless a tree was asked for.
+    """
+    known, healed = sources(history), healings(run, history)
+    if not known and healed and not (source or times_ms):
+        return TreeReport("", (), (), (), (), of_clusters=False, healings=healed)
     if not known:
         raise ResultsError(f"{run.directory} has no tree: no host of {run.run.protocol} ever had a parent")
     if source and source not in known:
@@ -94,6 +102,7 @@ def report(run: RunInput, history: History, source: str = "", times_ms: Sequence
         reformations=reformations(*happened) if of_clusters else (),
         leader_changes=leader_changes(*happened) if of_clusters else (),
         of_clusters=of_clusters,
+        healings=healed,
     )
 
 

@@ -38,6 +38,7 @@ from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group, differing, facets
 from analysis.figures.statistics import Estimate
 from analysis.judging.fault_windows import windows
+from analysis.judging.healing import healings, told
 from analysis.pages.view import (
     Cell,
     ClaimRow,
@@ -45,6 +46,7 @@ from analysis.pages.view import (
     FaultRow,
     FileLink,
     Grid,
+    HealingRow,
     Highlight,
     Image,
     NamedValue,
@@ -173,6 +175,7 @@ def view_of(page: Page, directory: Path) -> ReportView:
         claims=tuple(map(_claim, page.claims)),
         has_repeats=any(len(group.runs) > 1 for group in page.groups),
         faults=tuple(_faults(page)),
+        healings=tuple(_healings(page)),
         parameters=tuple(_parameters(page)),
         machine=tuple(_machine(page)),
         differing_keys=", ".join(keys),
@@ -337,6 +340,17 @@ def _faults(page: Page) -> Iterator[FaultRow]:
             start, end = (window.start_ns - start_ns) / 1e9, (window.end_ns - start_ns) / 1e9
             until = f"{end:.3f} s" if end > start else "momentary"
             yield FaultRow("" if number else group.name, window.label, f"{start:.3f} s", until)
+
+
+def _healings(page: Page) -> Iterator[HealingRow]:
+    """How long each fault was felt, in the first run of each group."""
+    for group in page.groups:
+        run = group.runs[0]
+        found = healings(run.input, run.history) if run.input.faults else ()
+        for number, one in enumerate(found):
+            name = "" if number else group.name
+            stands = f"{one.what}: {told(one.stands_ns, 'stood')}" if one.what else "-"
+            yield HealingRow(name, f"{run.at_s(one.at_ns):.3f} s", one.cause, told(one.caught_up_ns), stands)
 
 
 def _parameters(page: Page) -> Iterator[NamedValue]:

@@ -30,6 +30,7 @@ from analysis.figures.detection import described_detection
 from analysis.figures.statistics import Estimate
 from analysis.figures.summary import Summary, described
 from analysis.figures.tree_report import TreeReport, TreeThen, start_ns
+from analysis.judging.healing import Healing, told
 from analysis.judging.history import History
 from analysis.judging.judge import Judgement, Verdict
 
@@ -253,6 +254,19 @@ def reformation_table(found: TreeReport, history: History) -> Table:
         took = "did not" if row.took_ns is None else f"{row.took_ns / 1e6:.0f} ms" if row.took_ns else "stood"
         counts = str(row.leader_changes), str(row.parent_changes)
         table.add_row(f"{(row.at_ns - began_ns) / 1e9:.3f} s", row.cause, took, *counts)
+    return table
+
+
+def healing_table(found: Sequence[Healing], history: History) -> Table:
+    """A row for each fault and each repair: how long it was felt."""
+    what = next((one.what for one in found if one.what), "")
+    headings = ("at", "what", "nobody lacks a message after", *([f"{what} stands after"] if what else []))
+    table = _table("how long faults were felt", "until the next fault, or the end", headings)
+    for column in (0, 2, *([3] if what else [])):
+        table.columns[column].justify = "right"
+    for one in found:
+        stands = [told(one.stands_ns, "stood")] if what else []
+        table.add_row(f"{(one.at_ns - start_ns(history)) / 1e9:.3f} s", one.cause, told(one.caught_up_ns), *stands)
     return table
 
 

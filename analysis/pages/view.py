@@ -135,6 +135,17 @@ class FaultRow:
 
 
 @dataclass(frozen=True)
+class HealingRow:
+    """A fault or repair, and how long it was felt. The group is empty where it is that of the row above."""
+
+    group: str
+    at: str
+    what: str
+    caught_up: str
+    stands: str
+
+
+@dataclass(frozen=True)
 class FileLink:
     """A file of a run, and its address relative to the page."""
 
@@ -176,6 +187,7 @@ class ReportView:
     claims: tuple[ClaimRow, ...]
     has_repeats: bool
     faults: tuple[FaultRow, ...]
+    healings: tuple[HealingRow, ...]
     parameters: tuple[NamedValue, ...]
     machine: tuple[NamedValue, ...]
     differing_keys: str

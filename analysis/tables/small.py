@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from analysis.figures.statistics import quantiles
 from analysis.figures.summary import Summary
+from analysis.judging.healing import Healing, healings
 from analysis.judging.history import History
 from runfiles.reading import RunInput
 
@@ -18,6 +19,7 @@ LOADS: Final = pa.schema({"host": _TEXT, "sent": _NUMBER, "received": _NUMBER, "
 FAULTS: Final = pa.schema(
     {"fault": _TEXT, "target": _TEXT, "asked_ns": _NUMBER, "applied_ns": _NUMBER, "details": _TEXT, "observed": _TEXT}
 )
+HEALING: Final = pa.schema({"at_ns": _NUMBER, "fault": _TEXT, "caught_up_ms": _MS, "what": _TEXT, "stands_ms": _MS})
 VERDICTS: Final = pa.schema({"guarantee": _TEXT, "verdict": _TEXT, "cases": _NUMBER, "reason": _TEXT})
 
 
@@ -31,6 +33,7 @@ def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary:
     yield "loads", _table(LOADS, loads)
     faults = [msgspec.structs.asdict(fault) | {"details": msgspec.json.encode(fault.details).decode()} for fault in run.faults]
     yield "faults", _table(FAULTS, faults)
+    yield "healing", _table(HEALING, [_healing(found) for found in healings(run, history)])
     verdicts = [
         {"guarantee": str(guarantee), "verdict": str(found.verdict), "cases": found.cases, "reason": found.reason}
         for guarantee, found in summary.checks.items()
@@ -40,6 +43,11 @@ def small_tables(run: RunInput, history: History, deliveries: pa.Table, summary:
 
 def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
+
+
+def _healing(found: Healing) -> dict[str, Any]:
+    caught_up_ms, stands_ms = (None if ns is None else ns / 1e6 for ns in (found.caught_up_ns, found.stands_ns))
+    return {"at_ns": found.at_ns, "fault": found.cause, "caught_up_ms": caught_up_ms, "what": found.what, "stands_ms": stands_ms}
 
 
 def _delays(deliveries: pa.Table) -> pa.Table:

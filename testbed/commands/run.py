@@ -4,10 +4,12 @@ import dataclasses
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -61,7 +63,7 @@ def run(arguments: Namespace) -> int:
 
 
 def replay(arguments: Namespace) -> int:
-    """Repeat recorded runs: the same scenario, protocol, parameters, packing, medium and seed."""
+    """Repeat recorded runs: the same scenario, packing, medium and seed, with the same protocol and parameters or with others."""
     place = opened(arguments.run)
     runs = [load_run(directory) for directory in runs_in([place])]
     name = _the_same(place, "scenarios", {recorded.run.scenario for recorded in runs}, "replay them one by one")
@@ -69,8 +71,22 @@ def replay(arguments: Namespace) -> int:
     out = arguments.out or new_results(f"{Path(name).name}-replay")
     # Runs with seeds N, N+1, ... keep the differences between their seeds.
     shift = 0 if arguments.seed is None else arguments.seed - min(recorded.run.seed for recorded in runs)
-    tasks = [_again(recorded, place, out, shift, arguments) for recorded in runs]
-    definition = catalogue.find(name) if name in catalogue.names() else None
+    settings, parameters = split_settings(arguments.set)
+    if settings or (parameters and not arguments.protocol):
+        raise CannotRun(
+            "a replay is as it was recorded: beside --protocol, --set takes PROTOCOL.PARAMETER=VALUE, and nothing else"
+        )
+    protocols = [own.find(word) for word in arguments.protocol or ()]
+    check_parameters(protocols, parameters)
+    tasks = [
+        _again(recorded, place, out, shift, arguments, protocol, parameters.get(protocol, {}))
+        for protocol in dict.fromkeys(protocols or [""])
+        for recorded in runs
+    ]
+    # Runs that differ in the protocol alone become the same.
+    tasks = list({task.output: task for task in tasks}.values())
+    # What the scenario claims is about its own protocols.
+    definition = catalogue.find(name) if name in catalogue.names() and not protocols else None
     return _run_all(tasks, engine, out, definition, arguments)
 
 
@@ -81,18 +97,34 @@ def _the_same(place: Path, what: str, found: set[str], remedy: str) -> str:
     return found.pop()
 
 
-def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, arguments: Namespace) -> Task:
-    """The task that repeats a run, checked like a user's input. Its results have the same place in `out` as the run has in `place`."""
+def _again(
+    recorded: RunInput,
+    place: Path,
+    out: Path,
+    seed_shift: int,
+    arguments: Namespace,
+    other: str = "",
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> Task:
+    """The task that repeats a run, with its own protocol or another one, checked like a user's input.
+
+    Its results have the same place in `out` as the run has in `place`, but for the label, which names another protocol.
+    """
     run, asked = recorded.run, recorded.directory / "scenario.json"
     if not asked.exists():
         raise CannotRun(
             f"{recorded.directory} has no scenario.json, as it was recorded by an early version: "
             f"run the scenario again with ./castbed run {run.scenario}"
         )
-    label = run.label or run.protocol
-    protocol = arguments.protocol or _recorded_protocol(recorded, trusted=arguments.trust)
-    parameters = run.parameters if own.find(protocol) == run.protocol else {}
-    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), protocol, parameters)], (), {})
+    protocol = other or _recorded_protocol(recorded, trusted=arguments.trust)
+    is_same = not other or other == run.protocol
+    label, output = run.label or run.protocol, out / _place_of(recorded, place)
+    if not is_same:
+        label = other if label == run.protocol else f"{label}-{other}"
+        # Repeats are numbered below their label.
+        output = out / label / (output.name if output.name.isdigit() else "")
+    values = {**(run.parameters if is_same else {}), **parameters}
+    (variant,) = choose([Variant(label, load_scenario(asked, recorded.network), protocol, values)], (), {})
     return Task(
         run.scenario,
         variant.scenario,
@@ -100,11 +132,16 @@ def _again(recorded: RunInput, place: Path, out: Path, seed_shift: int, argument
         variant.protocol,
         dict(variant.parameters),
         run.seed + seed_shift,
-        out / (label if recorded.directory == place else recorded.directory.relative_to(place)),
+        output,
         label,
         run.pack_ms,
         arguments.medium or run.medium,
     )
+
+
+def _place_of(recorded: RunInput, place: Path) -> Path:
+    label = recorded.run.label or recorded.run.protocol
+    return Path(label) if recorded.directory == place else recorded.directory.relative_to(place)
 
 
 def _recorded_protocol(recorded: RunInput, *, trusted: bool) -> str:

@@ -73,7 +73,7 @@ def test_a_run_is_repeated_with_another_protocol(here):
     done = castbed("replay", "made", "--protocol", "flood.py", "--out", "again", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["protocol"] == "flood"
-    assert (here / "again" / "basic" / "scenario.json").read_bytes() == (here / "made" / "basic" / "scenario.json").read_bytes()
+    assert (here / "again" / "flood" / "scenario.json").read_bytes() == (here / "made" / "basic" / "scenario.json").read_bytes()
 
 
 def test_workers_of_a_sweep_know_the_protocol_and_a_changed_file_is_refused(here):

@@ -10,6 +10,7 @@ import pytest
 
 from runfiles import archives
 from runfiles.errors import ResultsError
+from runfiles.reading import load as load_run
 from scenarios import Broadcast, Scenario, ScenarioError, Workload
 from scenarios.catalogue import find
 from scenarios.faults import Crash, Flap, LinkChange, LinkDown, LinkUp, Restart, Trigger
@@ -69,6 +70,7 @@ def replay(run, out, **options):
         "seed": None,
         "medium": None,
         "protocol": None,
+        "set": [],
         "trust": False,
         "json": True,
         "spark_master": "local[2]",
@@ -202,3 +204,43 @@ def test_the_stream_of_a_script_cannot_be_set(tmp_path):
         ScenarioError, match="messages cannot be set: each broadcast of this scenario has its own source, time and size"
     ):
         find(str(mine)).build({"settle": "1s", "messages": "3"})
+
+
+@pytest.mark.usefixtures("spark")
+def test_another_protocol_goes_through_the_same_accident(tmp_path, capfd):
+    for number in (1, 2):
+        record(tmp_path / "recorded" / "basic" / str(number), label="basic", seed=4 + number)
+    replay(tmp_path / "recorded", tmp_path / "again", protocol=["cluster-tree", "uniform"], set=["uniform.retry_ms=90"])
+    printed = json.loads(capfd.readouterr().out)
+    assert [(run["label"], run["seed"]) for run in printed["runs"]] == [
+        *(("cluster-tree", 5), ("cluster-tree", 6), ("uniform", 5), ("uniform", 6))
+    ]
+    assert {run["parameters"]["retry_ms"] for run in printed["runs"][2:]} == {90.0}
+    recorded, again = tmp_path / "recorded" / "basic" / "1", tmp_path / "again" / "uniform" / "1"
+    for name in ("scenario.json", "network.json"):
+        assert (again / name).read_bytes() == (recorded / name).read_bytes()
+    assert [row[:2] for row in faults(again)] == [row[:2] for row in faults(recorded)]
+
+
+def test_a_label_of_its_own_stays_a_part_of_the_new_one(tmp_path):
+    recorded = load_run(record(tmp_path / "recorded" / "slow" / "3", retry_ms=90.0))
+    asked = Namespace(medium=None, trust=False)
+    place, out = tmp_path / "recorded", tmp_path / "again"
+    other = run_commands._again(recorded, place, out, 0, asked, "uniform")
+    assert (other.label, other.output, other.parameters) == ("slow-uniform", out / "slow-uniform" / "3", {})
+    same = run_commands._again(recorded, place, out, 0, asked, "basic")
+    assert (same.label, same.output, same.parameters["retry_ms"]) == ("slow", out / "slow" / "3", 90.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"protocol": ["nope"]}, "there is no protocol 'nope'"),
+        ({"set": ["basic.retry_ms=9"]}, "a replay is as it was recorded"),
+        ({"protocol": ["basic"], "set": ["messages=9"]}, "a replay is as it was recorded"),
+    ],
+)
+def test_a_wrong_protocol_or_setting_is_a_sentence(options, sentence, tmp_path):
+    record(tmp_path / "recorded")
+    with pytest.raises(CannotRun, match=sentence):
+        replay(tmp_path / "recorded", tmp_path / "again", **options)
