@@ -1,17 +1,20 @@
 """The plots of a report with their captions: those that every analysis draws, or all that compare groups of runs."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from matplotlib.figure import Figure
 
+from analysis.figures.comparison import Comparison
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
 from analysis.judging.history import MessageId
 from analysis.pages.report import Picture
 from analysis.pictures import plots
 from analysis.pictures import repeat_plots as group_plots
+from analysis.pictures.curves import curve_figure, curve_name, curves
 from analysis.pictures.space_time import check_message, space_time_figure
 from runfiles.errors import ResultsError
 from topologies import drawing
@@ -87,12 +90,12 @@ def delay_caption(several: bool) -> str:
 
 
 def compare(
-    groups: Sequence[Group], directory: Path, message: MessageId | None, show: Callable[[str, str], None]
+    groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None, show: Callable[[str, str], None]
 ) -> list[Picture]:
     """Draw every plot that compares groups, except those for which the runs have no data."""
     check_message(groups, message)
     pictures = []
-    for name, picture, make in _pictures(groups, directory, message):
+    for name, picture, make in _pictures(groups, found, directory, message):
         show("drawing", name)
         _save([(name, make())], directory)
         pictures.append(picture)
@@ -100,7 +103,7 @@ def compare(
 
 
 def _pictures(
-    groups: Sequence[Group], directory: Path, message: MessageId | None
+    groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None
 ) -> Iterator[tuple[str, Picture, Callable[[], Figure]]]:
     several = max(len(group.runs) for group in groups) > 1
     by_name = {group.name: group.summaries for group in groups}
@@ -110,6 +113,11 @@ def _pictures(
     def picture(name: str, title: str, caption: str, *, wide: bool = False) -> Picture:
         return Picture(directory / name, title, caption, wide or len(groups) > 5)
 
+    for curve in curves(groups, found):
+        name = curve_name(curve)
+        caption = f"How the figures change with {curve.key}, with a line for each protocol. Points are medians over repeats"
+        whiskers = "; whiskers are 95 % confidence intervals." if several else "."
+        yield name, Picture(directory / name, f"Against {curve.key}", caption + whiskers, True), partial(curve_figure, curve)
     yield "cost", picture("cost", "Cost per message", cost_caption(several)), lambda: plots.cost_figure(by_name)
     links = (
         f"Packets per message on each link between switches{', medians over repeats' if several else ''}. Wider and darker lines carry "

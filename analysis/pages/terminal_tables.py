@@ -111,7 +111,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     table.add_column("verdict", no_wrap=True)
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
         each = ", ".join(f"{named(summary)} {_number(summary.messages_per_datagram)}" for summary in packed)
-        table.caption = f"{table.caption}\nmessages that share a packet, on average: {each}"
+        table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
     if any(map(crossings_differ, summaries)):
         each = ", ".join(f"{named(summary)} {_number(summary.cost.expensive_crossings_per_message)}" for summary in summaries)
         at_least = f", at least {least.pop():g}" if len(least) == 1 else ""

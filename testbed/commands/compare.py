@@ -51,7 +51,7 @@ def draw(
         from analysis.pictures.space_time import parse_message  # noqa: PLC0415 - imports matplotlib
 
         chosen = parse_message(message) if message else None
-        pictures = gallery.compare(groups, out / "plots", chosen, show)
+        pictures = gallery.compare(groups, found, out / "plots", chosen, show)
         claims = read_claims([*places, *(run.directory for run in runs)])
         networks = gallery.networks(runs, out / "plots")
         page = report.Page(groups, found, pictures, networks, claims, about(runs))
