@@ -5,26 +5,22 @@ All runs are analysed together, so the number of Spark jobs does not grow with t
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from matplotlib.figure import Figure
 
 from analysis.books import CaptureReport, Fates, Forks, LinkCost, balance, merged
 from analysis.crew import Crew
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
-from analysis.figures.tree_report import main_source
 from analysis.judging.history import History
 from analysis.judging.history import make as make_history
-from analysis.judging.parents import sources
 from analysis.pictures import plots
-from analysis.pictures.fault_plots import delays_over_time_figure
-from analysis.pictures.trees import forest_name, run_forest_figure, tree_figure, tree_name
+from analysis.pictures.of_run import run_figures
 from analysis.tables import deliveries as tables
 from analysis.tables import place
 from analysis.tables.journeys import count_journeys
@@ -49,7 +45,7 @@ def analyse(
         if drawing:
             progress("drawing")
             for run, history, summary in zip(runs, histories, summaries, strict=True):
-                plots.save(_figures(run, history, summary), run.directory / "plots")
+                plots.save(((name, make()) for name, make in run_figures(run, history, summary)), run.directory / "plots")
         # A run counts as analysed if it has a summary, so the summary is written last.
         for run, summary in zip(runs, summaries, strict=True):
             place.publish(run.directory)
@@ -60,19 +56,6 @@ def analyse(
         for run in runs:
             place.discard(run.directory)
     return summaries
-
-
-def _figures(run: RunInput, history: History, summary: Summary) -> Iterator[tuple[str, Figure]]:
-    """The plots of a run, with the tree of the first source; `castbed tree` draws the trees of other sources."""
-    yield "links", plots.link_figure(summary, run.network)
-    yield "delays", plots.delay_figure({summary.label: [summary]})
-    if run.faults:
-        yield "delays-over-time", delays_over_time_figure(run, history)
-    if sources(history):
-        which = main_source(history, history.ended_ns), history.ended_ns
-        yield tree_name(*which, history), tree_figure(run, history, *which)
-        if history.graphs:
-            yield forest_name(*which, history), run_forest_figure(run, history, *which)
 
 
 def compare(groups: plots.Groups, directory: Path) -> list[Path]:

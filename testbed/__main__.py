@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="any other command, with its arguments")
     inside.set_defaults(call=_later("network.vm.command"), parse=top.parse_args)
     top.set_defaults(vm_words=None)
-    for name in ["demo", "run", "sweep", "paper", "up", "replay", "analyse", "compare", "campaign"]:
+    for name in ["demo", "run", "sweep", "paper", "up", "replay", "analyse", "compare", "plot", "campaign"]:
         verbs.choices[name].add_argument(
             "--spark-master", type=_spark_master, metavar="URL", help="where Spark runs (default: here, on all cores)"
         )
@@ -144,6 +144,7 @@ def parser() -> argparse.ArgumentParser:
         "list",
         "show",
         "runs",
+        "plot",
         "doctor",
         "topology",
         "routes",
@@ -258,6 +259,23 @@ def _add_results(verbs: _Verbs) -> None:
     page = verbs.add_parser("open", help="open the page of a run in a browser, or print its path if there is none")
     page.add_argument("run", nargs="?", type=Path, metavar="RUN", help=f"{_RUN} (default: the newest page in results)")
     page.set_defaults(call=_later("commands.results.runs.open_page"))
+    plot = verbs.add_parser(
+        "plot", help="draw a figure of runs again, as PDF, SVG or PNG: ./castbed plot results/RUN cost --save cost.pdf"
+    )
+    plot.add_argument(
+        "words", nargs="+", metavar="RUN ... NAME", help="runs, and the figure; without a figure, all names are shown"
+    )
+    plot.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")
+    plot.add_argument("--size", type=_size_cm, metavar="WxH", help="width and height, such as 12x8cm or 5x3in (default: its own)")
+    plot.add_argument("--title", metavar="TEXT", help="another title")
+    plot.add_argument("--no-title", action="store_true", help="no title, for a figure with a caption of its own")
+    plot.add_argument("--by", default="label", metavar="label|protocol|KEY", help="the key that groups runs (default label)")
+    plot.set_defaults(call=_later("commands.results.plot.plot"))
+    python = verbs.add_parser("python", help="start a Python in which `import castbed` works, for scripts and notebooks")
+    python.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="ARGUMENT ...", help="a script, or -m and a module, with arguments"
+    )
+    python.set_defaults(call=_later("commands.results.interpreter.python"))
     completion = verbs.add_parser(
         "completion",
         help='print completion for a shell: eval "$(./castbed completion bash)"',
@@ -428,6 +446,15 @@ def _pack_ms(text: str) -> float | None:
 def _time_ms(text: str) -> float:
     try:
         return time_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _size_cm(text: str) -> tuple[float, float]:
+    from analysis.notebook.figures import size_cm
+
+    try:
+        return size_cm(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -266,3 +266,27 @@ def difference_text(told: Sequence[Difference]) -> str:
 def p_text(p: float) -> str:
     """A p-value as text, with its relation sign."""
     return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
+
+
+def comparison_rows(found: Comparison) -> Iterator[dict[str, Any]]:
+    """A comparison as rows: for each group and figure the median, its interval, and the test against the chosen group."""
+    tested = {(one.figure, one.group): one for one in found.differences}
+    for group in found.groups:
+        for figure, estimated in group.estimates.items():
+            difference = tested.get((figure, group.name))
+            yield {
+                "group": group.name,
+                "figure": figure,
+                "title": MEASURES[figure].title,
+                "runs": len(group.runs),
+                "median": estimated.median,
+                "low": estimated.low,
+                "high": estimated.high,
+                "interval": estimated.method,
+                "against": difference.against if difference else "",
+                "p": difference.p if difference else None,
+                "p_holm": difference.p_holm if difference else None,
+                "differs": difference.shown if difference else None,
+                "verdicts": ", ".join(f"{word} {times}" for word, times in group.verdicts.items()),
+                "books_balanced": group.balanced,
+            }

@@ -95,16 +95,17 @@ def compare(
     """Draw every plot that compares groups, except those for which the runs have no data."""
     check_message(groups, message)
     pictures = []
-    for name, picture, make in _pictures(groups, found, directory, message):
+    for name, picture, make in comparison_figures(groups, found, directory, message):
         show("drawing", name)
         _save([(name, make())], directory)
         pictures.append(picture)
     return pictures
 
 
-def _pictures(
+def comparison_figures(
     groups: Sequence[Group], found: Comparison, directory: Path, message: MessageId | None
 ) -> Iterator[tuple[str, Picture, Callable[[], Figure]]]:
+    """Every plot that compares groups: its name, its caption for a page, and the function that draws it."""
     several = max(len(group.runs) for group in groups) > 1
     by_name = {group.name: group.summaries for group in groups}
     left_out = len(groups) - group_plots.MOST_PANELS

@@ -1,5 +1,7 @@
 """The command compare: compares groups of runs on the terminal, in plots and on a page. Returns the exit status."""
 
+import csv
+import io
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,11 +12,12 @@ import msgspec
 
 from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word
-from analysis.figures.comparison import Comparison, compared, difference_lines, interval_lines, method_lines
+from analysis.figures.comparison import Comparison, compared, comparison_rows, difference_lines, interval_lines, method_lines
 from analysis.figures.hints import hints
 from analysis.figures.repeats import Group, grouped
 from analysis.figures.summary import read_summary
 from analysis.pages.terminal_tables import claims_table, comparison_tables
+from runfiles.format import write, write_whole
 from runfiles.reading import load, runs_in
 from scenarios import catalogue
 from testbed.commands.sharing import opened
@@ -55,7 +58,20 @@ def draw(
         claims = read_claims([*places, *(run.directory for run in runs)])
         networks = gallery.networks(runs, out / "plots")
         page = report.Page(groups, found, pictures, networks, claims, about(runs))
-        return claims, report.write(page, out)
+        path = report.write(page, out)
+        _save_numbers(found, out)
+        return claims, path
+
+
+def _save_numbers(found: Comparison, out: Path) -> None:
+    """Write a comparison as `comparison.json` and `comparison.csv`."""
+    write(out / "comparison.json", found)
+    rows = list(comparison_rows(found))
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]) if rows else ["group"])
+    table.writeheader()
+    table.writerows(rows)
+    write_whole(out / "comparison.csv", text.getvalue().encode())
 
 
 def tell(found: Comparison, runs: Sequence[MeasuredRun], claims: Sequence[Claim], path: Path) -> None:
@@ -66,7 +82,8 @@ def tell(found: Comparison, runs: Sequence[MeasuredRun], claims: Sequence[Claim]
         output.print(line, soft_wrap=True)
     if claims:
         print_table(claims_table(claims))
-    output.print(f"  {path}", soft_wrap=True)
+    for written in (*(path.with_name(f"comparison.{kind}") for kind in ("json", "csv")), path):
+        output.print(f"  {written}", soft_wrap=True)
 
 
 def _hints(runs: Sequence[MeasuredRun]) -> list[str]:
