@@ -6,8 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from matplotlib import rc_context
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, Patch
+from matplotlib.text import Text
 
 from analysis.figures.comparison import compared
 from analysis.figures.measured import MeasuredRun
@@ -22,6 +27,8 @@ FORMATS: Final = (".pdf", ".svg", ".png")
 _OF_PANELS: Final = ("links", "space-time")
 _CENTIMETRES: Final = {"cm": 1.0, "mm": 0.1, "in": 2.54}
 _LARGEST_CM: Final = 200.0
+# Text that is smaller than this part of its own size cannot be read.
+_LEAST_SHRUNK: Final = 0.5
 
 
 def figures(runs: Sequence[MeasuredRun], by: str = "label") -> dict[str, Callable[[], Figure]]:
@@ -56,7 +63,10 @@ def save(made: Figure, name: str, path: Path, size_cm: tuple[float, float] | Non
     if path.suffix not in FORMATS:
         raise ResultsError(f"cannot save {path}: the name must end in {', '.join(FORMATS)}")
     if size_cm:
-        made.set_size_inches(size_cm[0] / 2.54, size_cm[1] / 2.54)
+        width, height = (side / 2.54 for side in size_cm)
+        own_width, own_height = made.get_size_inches()
+        _shrink(made, max(_LEAST_SHRUNK, min(1.0, width / own_width, height / own_height)))
+        made.set_size_inches(width, height)
     if title is not None:
         _set_title(made, name, title)
     # The same figure gives the same file.
@@ -66,6 +76,31 @@ def save(made: Figure, name: str, path: Path, size_cm: tuple[float, float] | Non
             made.savefig(path, dpi=300, metadata=metadata)
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _shrink(made: Figure, factor: float) -> None:
+    """Make everything whose size is in points as much smaller as the figure gets, so that it covers no more of it than before."""
+    if factor == 1.0:
+        return
+    labels = {axis: axis.get_ticklabels() for axes in made.axes for axis in (axes.xaxis, axes.yaxis)}
+    sizes = {axis: float(texts[0].get_fontsize()) for axis, texts in labels.items() if texts}
+    for text in made.findobj(Text):
+        text.set_fontsize(factor * float(text.get_fontsize()))
+    for axis, size in sizes.items():
+        # Labels of ticks are made anew when the figure is drawn.
+        axis.set_tick_params(labelsize=factor * size)
+    for line in made.findobj(Line2D):
+        line.set_linewidth(factor * line.get_linewidth())
+        line.set_markersize(factor * line.get_markersize())
+    for patch in made.findobj(Patch):
+        patch.set_linewidth(factor * patch.get_linewidth())
+    for arrow in made.findobj(FancyArrowPatch):
+        arrow.set_mutation_scale(factor * arrow.get_mutation_scale())
+        arrow.shrinkA, arrow.shrinkB = factor * arrow.shrinkA, factor * arrow.shrinkB
+    for some in made.findobj(Collection):
+        some.set_linewidth([factor * width for width in np.atleast_1d(some.get_linewidth())])
+    for dots in made.findobj(PathCollection):
+        dots.set_sizes([factor**2 * area for area in dots.get_sizes()])
 
 
 def _set_title(made: Figure, name: str, title: str) -> None:

@@ -115,6 +115,14 @@ def test_a_title_can_be_left_out_and_panels_keep_their_names(runs, name, tmp_pat
     assert bool(titles) == (name in {"links", "against-loss"})
 
 
+def test_a_small_figure_has_small_letters_and_nothing_leaves_it(runs, tmp_path):
+    made = runs.figure("against-loss")
+    module.save(made, "against-loss", tmp_path / "small.png", size="12x8cm")
+    extents = [axes.get_tightbbox() for axes in made.axes] + [legend.get_window_extent() for legend in made.legends]
+    assert all(made.bbox.x0 <= box.x0 and box.x1 <= made.bbox.x1 for box in extents)
+    assert made.axes[2].xaxis.get_ticklabels()[0].get_fontsize() < 8
+
+
 def test_plot_saves_a_figure_in_each_format(place, tmp_path):
     files = [tmp_path / f"cost.{kind}" for kind in ("pdf", "svg", "png")]
     words = [word for path in files for word in ("--save", str(path))]
