@@ -3,9 +3,10 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from topologies import files
+from topologies import files, foreign
 from topologies.builders import EXPENSIVE_MBIT, SHAPES, clusters, figure_3_1, figure_3_2, grid, lan
 from topologies.network import Link, Network, NetworkError
 from topologies.properties import PROPERTIES, whole
@@ -95,13 +96,15 @@ def find(text: str) -> Network:
     if text.endswith(tuple(files.FORMATS)):
         return files.load(text)
     name, _, options = text.partition(":")
+    if name.endswith(foreign.SUFFIXES):
+        return foreign.load(Path(name), dict(option.partition("=")[::2] for option in options.split(",") if option))
     if name in _ENTRIES:
         return _ENTRIES[name].build(**_arguments(name, _ENTRIES[name], options))
     if "/" in name:
         return zoo_network(name, **_arguments(name, _ZOO, options))
     raise NetworkError(
         f"there is no topology {name!r}: choose {', '.join(_ENTRIES)}, a network of topohub such as topozoo/Arpanet19728,"
-        f" or a file that ends in {' or '.join(files.FORMATS)}"
+        f" or a file that ends in {', '.join((*files.FORMATS, *foreign.SUFFIXES))}"
     )
 
 
@@ -144,6 +147,8 @@ def choices() -> list[tuple[str, str]]:
     return [
         *((entry.example, entry.description) for entry in (*_ENTRIES.values(), _ZOO)),
         ("PATH.json, PATH.graphml", "a network from a file"),
+        ("PATH.py:topo=NAME", "a Topo of Mininet, from a file for mn --custom"),
+        ("PATH.clab.yml", "a topology of containerlab; labels of links may have bandwidth, delay and so on"),
     ]
 
 

@@ -107,7 +107,7 @@ def _load_json(path: Path) -> Network:
         raise NetworkError(_sentence(error, _Document)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NetworkError(f"this is not JSON: {error}") from error
-    links = tuple(_link(f"link number {number}", texts) for number, texts in enumerate(document.links, start=1))
+    links = tuple(link_of(f"link number {number}", texts) for number, texts in enumerate(document.links, start=1))
     return Network(document.name, document.hosts, document.switches, links, document.positions)
 
 
@@ -182,10 +182,10 @@ def _edge_number(edge: tuple[str, str, Mapping[str, Any]]) -> int:
 def _edge(one: str, other: str, attributes: Mapping[str, Any]) -> Link:
     known = {key: value for key, value in attributes.items() if key in _LinkText.__struct_fields__}
     first = known.get("a", one)
-    return _link("an edge", known | {"a": first, "b": one if first == other else other})
+    return link_of("an edge", known | {"a": first, "b": one if first == other else other})
 
 
-def _link(where: str, texts: Mapping[str, Any]) -> Link:
+def link_of(where: str, texts: Mapping[str, Any]) -> Link:
     """The link that `texts` describe; `where` names the link in errors if its ends are not known."""
     if "a" in texts and "b" in texts:
         where = f"link {texts['a']}-{texts['b']}"
