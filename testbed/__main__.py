@@ -271,6 +271,10 @@ def _add_results(verbs: _Verbs) -> None:
     plot.add_argument("--no-title", action="store_true", help="no title, for a figure with a caption of its own")
     plot.add_argument("--by", default="label", metavar="label|protocol|KEY", help="the key that groups runs (default label)")
     plot.set_defaults(call=_later("commands.results.plot.plot"))
+    pcapng = verbs.add_parser("pcapng", help="put the captures of a run into one file for Wireshark, with links as interfaces")
+    pcapng.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or its archive")
+    pcapng.add_argument("--out", type=Path, metavar="FILE", help="the file (default: beside the directory)")
+    pcapng.set_defaults(call=_later("commands.results.pcapng.pcapng"))
     python = verbs.add_parser("python", help="start a Python in which `import castbed` works, for scripts and notebooks")
     python.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="ARGUMENT ...", help="a script, or -m and a module, with arguments"

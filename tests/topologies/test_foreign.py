@@ -77,7 +77,7 @@ def test_a_lab_of_containerlab_has_clients_as_hosts_and_all_else_as_switches(tmp
         ("a.yml", "name: x", "is not a topology of containerlab"),
         ("a.yml", "[1, 2]", "is not a topology of containerlab"),
         ("a.yml", CLAB.replace("20ms", "soon"), "'soon' is not a time"),
-        ("a.yml", CLAB.replace("client1:eth1", "nobody:eth1"), "nobody"),
+        ("a.yml", CLAB.replace("leaf1:e1-2", "nobody:e1-2"), "nobody"),
         ("a.py", "1 / 0", "fails: ZeroDivisionError"),
         ("a.py", "x = 1", "there are: none"),
         ("a.py", "import sys; sys.exit(0)", "fails: SystemExit"),
