@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -22,6 +23,7 @@ from scenarios.scenario import payload_of
 from testbed.live import verbs
 from testbed.live.ledger import Ledger
 from testbed.live.snapshot import Snapshot
+from testbed.network import record
 from testbed.network.memberships import refuse_impossible as refuse_groups
 from testbed.running.faults import refuse_impossible
 from testbed.running.runner import Stage
@@ -181,6 +183,15 @@ class Live:
         captures.flush()
         wanted = [capture for capture in captures.planned if link is None or {capture.source, capture.target} == {link.a, link.b}]
         return "\n".join(str(output / capture.file) for capture in wanted)
+
+    def interface(self, link: Link) -> str:
+        """The interface that shows both directions of a link. It is the end that is never taken down."""
+        return self._stage.emulation.plan.end(link.b, link.a).interface
+
+    @property
+    def private(self) -> Path:
+        """The directory of the run that only its owner can read, and that is removed with the network."""
+        return record.STATE / self._stage.emulation.plan.tag
 
     def _run(self) -> None:
         try:

@@ -14,7 +14,7 @@ import msgspec
 from scenarios import faults as vocabulary
 from scenarios.faults import LINK_PROPERTIES, AnyFault, FaultError, link_named
 from scenarios.scenario import LARGEST_MESSAGE
-from testbed.live import views
+from testbed.live import views, wireshark
 from topologies import Network
 from topologies.properties import PROPERTIES
 from topologies.units import bandwidth_mbit, share, time_ms
@@ -242,6 +242,12 @@ def _capture(live: "Live", words: Words) -> str:
     return live.captures(link)
 
 
+def _wireshark(live: "Live", words: Words) -> str:
+    link = link_named(live.network, _both_ways(live.network, words))
+    _nothing_more(words)
+    return wireshark.show(live.interface(link), live.private)
+
+
 VERBS: dict[str, Verb] = {
     "fail": Verb(
         "fail s1 s2", "take a link down", _inject(lambda n, w: _end(w, vocabulary.LinkDown(link=_both_ways(n, w)))), "links"
@@ -293,6 +299,7 @@ VERBS: dict[str, Verb] = {
     "status": Verb("status", "show hosts and links", _status),
     "costs": Verb("costs", "show expensive packets so far, by link and per message", _costs),
     "capture": Verb("capture [s1 s2]", "write the captures to disk, and print their files", _capture, "links"),
+    "wireshark": Verb("wireshark s1 s2", "open Wireshark on a link, or print the command for it", _wireshark, "links"),
     "sleep": Verb("sleep 5s", "wait (for scripts)", _sleep),
 }
 """Every verb by its name."""

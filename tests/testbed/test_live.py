@@ -269,6 +269,27 @@ def test_costs_are_those_of_the_captures_so_far(lab):
     lab.do("stream 100ms")
 
 
+def test_wireshark_reads_a_link_with_our_names(lab):
+    """There is no screen here, so the answer is a command."""
+    told = lab.do("wireshark s1 s2")
+    assert told.startswith("there is no screen; in another terminal: sudo tshark -i ")
+    lab.do("stream 20ms")
+    command = [
+        *told.partition("sudo ")[2].split(),
+        "-c",
+        "20",
+        "-a",
+        "duration:30",
+        "-T",
+        "fields",
+        "-e",
+        "castbed.protocol.name",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "cluster-tree" in done.stdout.split()
+    lab.do("stream 100ms")
+
+
 def test_the_controller_stops_and_starts(lab):
     assert lab.do("controller stop") == "controller-stop: controller down"
     assert lab.do("controller start") == "controller-start: controller up"
