@@ -372,7 +372,9 @@ def _add_looks(verbs: _Verbs) -> None:
     ):
         verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.look.{call}"))
     show = verbs.add_parser("show", help="show the keys of a scenario, protocol, fault or topology: default, unit and meaning")
-    show.add_argument("name", metavar="NAME", help="a name from ./castbed list, or a scenario's file that ends in .py")
+    show.add_argument(
+        "name", metavar="NAME", help="a name from ./castbed list, or the file of a scenario or protocol that ends in .py"
+    )
     show.set_defaults(call=_later("commands.names.show.show"))
     topology = verbs.add_parser("topology", help="show a network; save it as .json, .graphml, .png, .svg or .pdf")
     topology.add_argument("--save", action="append", default=[], type=Path, metavar="FILE", help="may be given several times")

@@ -39,6 +39,14 @@ def test_a_scenario_of_a_user_says_what_its_keys_mean(tmp_path):
     assert found["keys"][0] == {"key": "n", "default": "3", "unit": "whole number", "meaning": "hosts of the LAN"}
 
 
+def test_a_protocol_of_a_user_is_shown_by_its_file(tmp_path):
+    assert castbed("new", "protocol", "gossip", cwd=tmp_path).returncode == 0
+    done = castbed("show", "gossip.py", "--json", cwd=tmp_path)
+    (found,) = json.loads(done.stdout)
+    assert (found["kind"], found["name"]) == ("protocol", "gossip")
+    assert all(key["key"].startswith("gossip.") for key in found["keys"])
+
+
 def test_help_after_a_scenario_has_its_keys():
     done = castbed("run", "grid", "--help")
     assert done.returncode == 0

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime import own
 from scenarios import catalogue
 from scenarios.faults import FAULTS
 from testbed.commands.names.keys import Key, fault_keys, protocol_keys, scenario_keys, topology_keys, trigger_keys
@@ -44,8 +46,10 @@ def show(arguments: Namespace) -> int:
 
 def described(name: str) -> Iterator[Described]:
     """Everything of this name."""
-    if name in catalogue.names() or name.endswith(".py"):
+    if name in catalogue.names() or _is_scenario(name):
         yield scenario(name)
+    elif name.endswith(own.SUFFIX) or name.startswith(own.MAELSTROM):
+        name = own.find(name)
     if name in PROTOCOLS:
         core = PROTOCOLS[name]
         usage = f"./castbed run SCENARIO --protocol {name} --set {name}.PARAMETER=VALUE"
@@ -57,6 +61,12 @@ def described(name: str) -> Iterator[Described]:
     if known := networks.keys_of(name.partition(":")[0]):
         about, example, keys = known
         yield Described("topology", name, about, f"./castbed topology {example}", topology_keys(keys))
+
+
+def _is_scenario(name: str) -> bool:
+    """Whether a name is that of a file with a scenario; a user's file may hold a protocol as well."""
+    path = Path(name)
+    return name.endswith(".py") and path.is_file() and "def scenario(" in path.read_text(errors="replace")
 
 
 def scenario(name: str) -> Described:
