@@ -21,11 +21,14 @@ With Ethernet, IPv4 and UDP in front the header ends at byte 78, so a capture cu
 A pack is several messages to the same host in one datagram (`hostagent.runtime.packing` says when). Its body is a MessagePack array with
 one array for each message, in the order in which they were sent:
 
-    [kind, purpose, group, origin, sequence, fields]
+    [fields, kind, purpose, group, origin, sequence]
+    [fields]                                            for one that follows the message before it
 
-`fields` is what the body would be if the message travelled alone. The header's purpose is the lowest of its messages' (data before repair
-before control), and its group, origin and sequence are those of the first message of that purpose: a pack counts as a packet for that
-message. A sender writes every number at its full width, so that the length of a message in a pack is known before it is written.
+`fields` is what the body would be if the message travelled alone. A message *follows* another if it is of the same kind, purpose, group and
+origin, and its sequence number is the next: so a datagram holds a fifth more of a stream of short messages. The header's purpose is the
+lowest of its messages' (data before repair before control), and its group, origin and sequence are those of the first message of that
+purpose: a pack counts as a packet for that message. A sender writes these numbers at their full width, so that the length of a message in a
+pack is known before it is written.
 
 `Codec` turns messages into datagrams and back. What cannot be decoded, and what breaks the bounds that the types of a message's fields
 declare (`hostagent.contract.messages`), raises `Refused` with the reason that is counted.
@@ -55,11 +58,12 @@ PACK: Final = 255
 # The start of a pack, before its messages: a MessagePack array of 16-bit length.
 _PACK_START: Final = struct.Struct("!BH")
 _ARRAY_16: Final = 0xDC
-# The start of a message in a pack, before its own fields: an array of six, whose numbers have 8, 8, 16, 16 and 32 bits.
-_ENTRY: Final = struct.Struct("!BBBBBBHBHBI")
-_ARRAY_OF_SIX, _UINT_8, _UINT_16, _UINT_32 = 0x96, 0xCC, 0xCD, 0xCE
+# A message in a pack: the start of an array, its own fields, and numbers of 8, 8, 16, 16 and 32 bits, unless it follows the one before.
+_ABOUT: Final = struct.Struct("!BBBBBHBHBI")
+_ARRAY_OF_ONE, _ARRAY_OF_SIX = b"\x91", b"\x96"
+_UINT_8, _UINT_16, _UINT_32 = 0xCC, 0xCD, 0xCE
 ROOM_IN_PACK: Final = LONGEST_BODY - _PACK_START.size
-"""The bytes that the messages of one pack may take together, each of them `Part.packed_bytes`."""
+"""The bytes that the messages of one pack may take together, each of them `Part.bytes_after` the one before it."""
 # One of the code points that RFC 2474 sets aside for local use (xxxx11): what a switch writes for "crossed an expensive link".
 COST_DSCP: Final = 0b000011
 # The DSCP is the upper six bits of the byte that IP_RECVTOS hands out.
@@ -112,10 +116,20 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     origin: int
     body: bytes
 
-    @property
-    def packed_bytes(self) -> int:
-        """The bytes that the message takes in a pack."""
-        return _ENTRY.size + len(self.body)
+    def follows(self, before: "Part | None") -> bool:
+        """Whether the message is the next one of the same kind, purpose, group and origin."""
+        return (
+            before is not None
+            and self.message.sequence == before.message.sequence + 1
+            and self.kind == before.kind
+            and self.purpose == before.purpose
+            and self.origin == before.origin
+            and self.message.group == before.message.group
+        )
+
+    def bytes_after(self, before: "Part | None") -> int:
+        """The bytes that the message takes in a pack after this one, or as the first."""
+        return 1 + len(self.body) + (0 if self.follows(before) else _ABOUT.size)
 
 
 def leading(parts: Sequence[Part]) -> Part:
@@ -249,17 +263,33 @@ class Codec:
 
     def _unpack(self, body: bytes, counts_for: tuple[int, int, int, int]) -> tuple[Message, ...]:
         """The messages of a pack. The whole pack is refused if one message is bad, or if the header names the wrong leading message."""
-        entries = _decode_entries(body)
-        for kind, _, _, origin, _, _ in entries:
-            if kind == PACK:
+        lead: tuple[int, int, int, int] | None = None
+        messages: list[Message] = []
+        kind = purpose = group = origin = sequence = _FOLLOWS
+        for entry in _decode_entries(body):
+            if entry.kind == _FOLLOWS:
+                sequence += 1
+            else:
+                kind, purpose, group, origin, sequence = entry.kind, entry.purpose, entry.group, entry.origin, entry.sequence
+                self._check_entry(kind, origin, sequence)
+                if lead is None or purpose < lead[0]:
+                    lead = purpose, group, origin, sequence
+            if not 0 <= kind < len(self._kinds) or sequence >= _SEQUENCES:
+                # The first message follows no other, and nothing follows the highest number.
                 raise Refused("malformed")
-            if kind >= len(self._kinds):
-                raise Refused("unknown_kind")
-            if origin not in self._names:
-                raise Refused("unknown_host")
-        if min(entries, key=_second)[1:5] != counts_for:
+            messages.append(self._message(kind, group, origin, sequence, entry.fields))
+        if lead != counts_for:
             raise Refused("malformed")
-        return tuple(self._message(kind, group, origin, sequence, own) for kind, _, group, origin, sequence, own in entries)
+        return tuple(messages)
+
+    def _check_entry(self, kind: int, origin: int, sequence: int) -> None:
+        """Refuse what a message in a pack says about itself if no host can have written it."""
+        if kind == PACK or sequence == _FOLLOWS:
+            raise Refused("malformed")
+        if kind >= len(self._kinds):
+            raise Refused("unknown_kind")
+        if origin not in self._names:
+            raise Refused("unknown_host")
 
     def _message(self, kind: int, group: int, origin: int, sequence: int, body: bytes | msgspec.Raw) -> Message:
         """A message with the fields in `body`, checked against the bounds and rules that their types declare."""
@@ -278,27 +308,39 @@ _encode_body = msgspec.msgpack.Encoder().encode
 _Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
 _Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
 _HostNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
-_Entry = tuple[_Octet, _Purpose, GroupNumber, _HostNumber, SequenceNumber, msgspec.Raw]
+_FOLLOWS: Final = -1
+"""In place of the numbers of a message in a pack that follows the one before."""
+_SEQUENCES: Final = 1 << 32
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A message in a pack."""
+
+    fields: msgspec.Raw
+    kind: _Octet = _FOLLOWS
+    purpose: _Purpose = _FOLLOWS
+    group: GroupNumber = _FOLLOWS
+    origin: _HostNumber = _FOLLOWS
+    sequence: SequenceNumber = _FOLLOWS
+
+
 # A single message is sent without a pack.
 _decode_entries = msgspec.msgpack.Decoder(Annotated[list[_Entry], msgspec.Meta(min_length=2)]).decode
-
-
-def _second(entry: _Entry) -> int:
-    return entry[1]
 
 
 def _pack(parts: Sequence[Part]) -> bytes:
     """The body of a pack."""
     pieces = [_PACK_START.pack(_ARRAY_16, len(parts))]
+    before: Part | None = None
     for part in parts:
-        about = part.message
-        pieces += (
-            _ENTRY.pack(
-                *(_ARRAY_OF_SIX, _UINT_8, part.kind, _UINT_8, part.purpose),
-                *(_UINT_16, about.group, _UINT_16, part.origin, _UINT_32, about.sequence),
-            ),
-            part.body,
-        )
+        if part.follows(before):
+            pieces += _ARRAY_OF_ONE, part.body
+        else:
+            about = part.message
+            kind_and_purpose = _UINT_8, part.kind, _UINT_8, part.purpose
+            message = _UINT_16, about.group, _UINT_16, part.origin, _UINT_32, about.sequence
+            pieces += _ARRAY_OF_SIX, part.body, _ABOUT.pack(*kind_and_purpose, *message)
+        before = part
     return b"".join(pieces)
 
 

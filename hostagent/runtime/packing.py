@@ -127,11 +127,11 @@ class _Waiting:
 
     def add(self, part: Part) -> None:
         """Put a message into the last datagram, or into a new one if it does not fit."""
-        size = part.packed_bytes
-        if size > self.room:
+        size = part.bytes_after(self.datagrams[-1][-1]) if self.datagrams else 0
+        if not self.datagrams or size > self.room:
             self.datagrams.append([part])
             # A message that is longer than the room in a pack travels alone.
-            self.room = ROOM_IN_PACK - size
+            self.room = ROOM_IN_PACK - part.bytes_after(None)
         else:
             self.datagrams[-1].append(part)
             self.room -= size

@@ -49,8 +49,9 @@ local HEADER = {
     { fields.sequence, 24, 4 },
     { fields.sent, 28, 8 },
 }
--- A message in a pack takes at least a byte for each of its six fields and one in front of them.
-local SMALLEST_MESSAGE = 7
+-- A message in a pack takes at least a byte for its own fields and one in front of them; the first takes five more for its numbers.
+local SMALLEST_MESSAGE = 2
+local SMALLEST_FIRST = 5
 
 -- The number at an offset, or nil where the capture does not hold it.
 local function number_at(tvb, at, size)
@@ -94,7 +95,7 @@ local function count_messages(tvb)
         return nil
     end
     local count = size == 0 and first - 0x90 or tvb(at + 1, size):uint()
-    local wrong = count < 2 or count * SMALLEST_MESSAGE > body - 1 - size
+    local wrong = count < 2 or count * SMALLEST_MESSAGE + SMALLEST_FIRST > body - 1 - size
     return count, tvb(at, 1 + size), wrong and string.format("%d messages in a pack of %d bytes", count, body) or nil
 end
 

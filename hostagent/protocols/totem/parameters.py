@@ -18,7 +18,7 @@ class TotemParameters(Parameters, frozen=True, kw_only=True):
     delivery: Literal["agreed", "safe"] = "agreed"
     """Agreed: a message is delivered when all before it are. Safe: when all members are known to have it, up to two rotations later."""
     window_size: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 500
-    """Messages that all members together may send in a rotation. Packed, 500 of 64 bytes are 32 datagrams to each host: a third of
+    """Messages that all members together may send in a rotation. Packed, 500 of 64 bytes are 27 datagrams to each host: a quarter of
     the default queue of a link, for one copy."""
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 100
     """Messages that one member may send when it is passed the token: so that the others get their turn, and queues do not overflow."""

@@ -59,8 +59,8 @@ from hostagent.protocols.totem.recovery import Recovery
 from hostagent.protocols.totem.ring import Ring
 from hostagent.protocols.totem.rotation import Rotation
 
-OVERHEAD_BYTES: Final = 28
-"""What a short message takes in a pack beside its payload."""
+OVERHEAD_BYTES: Final = 15
+"""What a message takes at most in a pack, after the one before it, beside its payload."""
 
 
 class Waiting(NamedTuple):
