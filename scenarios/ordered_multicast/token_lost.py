@@ -62,8 +62,6 @@ ROWS: Final = {
     "totem": Row(
         token="Token",  # noqa: S106 - as above
         to_all=False,
-        # Eight tries with the token, and then ten proposals in which the victim is silent.
-        within_ms=1000.0,
         promised=(Guarantee.VIEW_PROGRESS, Order(Scope.MULTIPLE_SOURCE, Strength.STRICT)),
     ),
 }

@@ -9,6 +9,7 @@ from hostagent.parts.links import JITTER
 from hostagent.protocols.totem.gathering import AGAIN_S
 from hostagent.protocols.totem.messages import MOST_HOSTS, Commit, Data, Join, Probe, Token, Wake
 from hostagent.protocols.totem.protocol import Totem
+from hostagent.protocols.totem.rotation import ROUND
 from tests.hostagent.world import World
 
 IDLE_S = Totem.Parameters().idle_ms / 1000
@@ -150,6 +151,46 @@ def test_a_lost_token_costs_a_few_rotations_and_no_view(at):
     assert world.lacking() == {}
     assert world.now_s - began_s < 0.31
     assert [len(views(world, host)) for host in world.hosts] == [2] * 4
+
+
+@pytest.mark.parametrize("at", ["h1", "h2", "h3", "h4"])
+def test_a_member_that_has_seen_slow_rotations_does_not_hold_up_those_who_are_impatient(at):
+    world = ring(4)
+    trips = world[at].core.rotation._trips
+    trips.asked(ROUND, 0.0)
+    trips.answered(ROUND, 1.0)
+    assert world[at].core.rotation.wait_s > 1.0
+    world.broadcast("h2")
+    lose_next_token(world, world[at].core.rotation.ring.successor(at))
+    world.broadcast("h4")
+    run(world, 0.3)
+    assert world.lacking() == {}
+    assert [len(views(world, host)) for host in world.hosts] == [2] * 4
+
+
+def test_a_rotation_in_which_others_passed_the_token_on_again_says_nothing_of_how_long_one_takes():
+    world = ring(4)
+    world.broadcast("h2")
+    lose_next_token(world, "h1")
+    run(world, 0.3)
+    assert [world[host].core.rotation.round_s < 0.01 for host in world.hosts] == [True] * 4
+
+
+@pytest.mark.parametrize(("waiting", "pace_s"), [(5, 0.2), (10, 0.15), (20, 0.0)], ids=["few", "half a datagram", "a datagram"])
+def test_a_host_that_sends_alone_waits_a_rotation_or_less_for_a_datagram_that_is_half_full_and_not_for_a_full_one(
+    waiting, pace_s
+):
+    world = ring(4)
+    world[holder(world)[0]].core.rotation.round_s = 0.2
+    world.broadcast("h1", bytes(64))
+    before = len(world.sent)
+    for _ in range(waiting):
+        world.broadcast("h1", bytes(64))
+    if pace_s:
+        run(world, pace_s - 0.01)
+        assert since(world, before, Data) == []
+        run(world, 0.02)
+    assert len(since(world, before, Data)) == 3 * min(waiting, 18)
 
 
 def test_a_token_that_arrives_twice_is_taken_once():

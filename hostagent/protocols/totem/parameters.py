@@ -7,8 +7,8 @@ import msgspec
 from hostagent.contract.core import Milliseconds, Parameters
 
 TRIES: Final = 8
-"""How often a token is passed on again before it counts as lost. The first wait is one time-out, the others are two."""
-JOINS: Final = 10
+"""How often a token is passed on again before it counts as lost, after a time-out or two rotations each time, whichever is longer."""
+JOINS: Final = 6
 """Hosts that have not agreed on a membership in this many time-outs are left out of it."""
 
 

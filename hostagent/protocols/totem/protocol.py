@@ -299,9 +299,10 @@ class Totem(Core):
         """How many messages wait to be sent on the ring."""
         return len(self.queue) if self.is_operational else len(self._again)
 
-    def is_full(self) -> bool:
-        """Whether the waiting messages fill a datagram, so that one more like the last would not fit."""
-        return bool(self.queue) and self._queued_bytes + len(self.queue[-1].payload) + OVERHEAD_BYTES > ROOM_IN_PACK
+    def filled(self) -> float:
+        """Which part of a datagram the waiting messages fill; 1 if one more like the last would not fit."""
+        one_more = len(self.queue[-1].payload) + OVERHEAD_BYTES if self.queue else 0
+        return 1.0 if self._queued_bytes + one_more > ROOM_IN_PACK else self._queued_bytes / ROOM_IN_PACK
 
     def take(self, ring: int, number: int) -> Data:
         """The next message that waits, with its number on the ring."""

@@ -9,9 +9,10 @@ was just sent. Requests name the member that lacks a message, so that a repair i
 it, one to all.
 
 A lost token. Whoever has passed the token on waits for a sign of progress: the token, or a message with a higher number. If none comes in
-time, it passes the same token on again. A member that is passed a token which it has passed on itself does so again too. So the token is
-revived where it was lost, whoever was the first to become impatient, and a lost token costs about two rotations. The time-out follows the
-rotations that were seen (`hostagent.parts.round_trips`). When `TRIES` attempts have failed, the ring has lost a member.
+time, it passes the same token on again. A member that is passed a token which it has passed on itself does so again too, however long it
+would wait itself. So the token is revived where it was lost, whoever was the first to become impatient, and a lost token costs about two
+rotations. The time-out follows the rotations that were seen and not disturbed (`hostagent.parts.round_trips`). When `TRIES` attempts have
+failed, the ring has lost a member.
 
 A token that nobody needs. When the token has come back twice to the member that was the last to send and nobody else had anything to
 send, that member may keep it: for `keep_ms` while it sends, for `idle_ms` while nobody does. While it sends, it sends no more often than
@@ -51,8 +52,8 @@ class Owner(Protocol):
     def waiting(self) -> int:
         """How many messages wait to be sent on the ring."""
 
-    def is_full(self) -> bool:
-        """Whether the waiting messages fill a datagram."""
+    def filled(self) -> float:
+        """Which part of a datagram the waiting messages fill."""
 
     def take(self, ring: int, number: int) -> Data:
         """The next message that waits, with its number on the ring."""
@@ -102,6 +103,8 @@ class Rotation(Part):
         self._hop = 0
         """The hop of the last token that was taken."""
         self._tries = 0
+        self._is_revived = False
+        """Whether this host was passed its last token again."""
         self._is_timed = False
         """Whether the token is expected back without anybody keeping it."""
         self._kept_by = ""
@@ -193,7 +196,7 @@ class Rotation(Part):
 
     def _take(self, token: Token) -> None:
         self._measure()
-        self._hop, self._tries, self._kept_by, self._alarmed = token.hop, 0, "", False
+        self._hop, self._tries, self._is_revived, self._kept_by, self._alarmed = token.hop, 0, False, "", False
         self._held_s = self.env.now()
         for name in ("token", "wake"):
             self.env.cancel_timer(name)
@@ -213,9 +216,9 @@ class Rotation(Part):
         self._keep_or_pass()
 
     def _measure(self) -> None:
-        """The token has come back: how long that took, if nobody kept it and nobody had to pass it on again."""
+        """The token has come back: how long that took, if nobody kept it and, as far as this host knows, nobody passed it on again."""
         counts = self._passed is not None and self._is_timed
-        if counts and (not self._tries or self._unmeasured >= UNMEASURED):
+        if counts and (not (self._tries or self._is_revived) or self._unmeasured >= UNMEASURED):
             now_s = self.env.now()
             took_s = min(max(now_s - self._passed_s, 0.0), self._parameters.longest_wait_ms / 1000)
             self.round_s = (7 * self.round_s + took_s) / 8 if self.round_s else took_s
@@ -339,13 +342,17 @@ class Rotation(Part):
         return token.last == self.env.host and token.turns == 2 and all_have_all and nobody_waits and settled
 
     def _send_kept(self) -> None:
-        """Send what waits while this host keeps the token: at once after a pause or for a full datagram, else once in a rotation."""
+        """Send what waits while this host keeps the token: at once after a pause or for a full datagram, else once in a rotation.
+
+        With half a datagram the wait is shorter: more messages in it would save little.
+        """
         if len(self.ring.members) == 1:
             self._send(self._core.waiting())
             return
-        waited_s = self.env.now() - self._sent_s
-        if 0 <= waited_s < self.round_s and not self._core.is_full():
-            self.env.set_timer("pace", self.round_s - waited_s)
+        filled, waited_s = self._core.filled(), self.env.now() - self._sent_s
+        pace_s = self.round_s if filled < 1 / 2 else 3 / 4 * self.round_s
+        if 0 <= waited_s < pace_s and filled < 1:
+            self.env.set_timer("pace", pace_s - waited_s)
             return
         self._send(self._room)
         self._keep_a_while()
@@ -406,7 +413,8 @@ class Rotation(Part):
         if self._alarmed and self._kept_by:
             self.env.send(self._kept_by, Wake(EVERYBODY, self.env.host, 0, self.ring.code), Purpose.CONTROL)
         self._pass_again()
-        self.env.set_timer("token", 2 * self.wait_s)
+        # A token that is revived elsewhere may be lost once more before it comes here.
+        self.env.set_timer("token", max(self.wait_s, 2 * (self.round_s or self.wait_s)))
 
     def _pass_again(self) -> None:
         if self._passed is not None:
@@ -415,10 +423,12 @@ class Rotation(Part):
 
     def _revive(self) -> None:
         """This host was passed its last token again: somebody is impatient. Let the token go on, from here or from where it was lost."""
+        self._is_revived = True
         now_s = self.env.now()
         since_s = self._held_s if self.token is not None else max(self._passed_s, self._passed_again_s)
-        if 0 <= now_s - since_s < 0.9 * self.wait_s:
-            # It is a duplicate of the network, or somebody else was as impatient.
+        if 0 <= now_s - since_s < 0.9 * max(self.round_s, SHORTEST_WAIT_S):
+            # It is a duplicate of the network, or somebody else was as impatient. How long this host would wait does not matter: it may
+            # have seen slow rotations that the others have not.
             return
         if self.token is not None:
             self._release()
