@@ -383,6 +383,51 @@ def test_a_message_that_does_not_go_to_an_owner_at_rest_wakes_it_by_a_call():
     assert delivered(world, ("h5", "h6")) == [[("h5", 1)]] * 2
 
 
+def test_a_token_may_be_heard_by_its_next_and_its_last_owner_alone_and_by_all_when_it_may_rest():
+    world = World(Counter, 6, heard_by="neighbours")
+    run(world, 0.1)
+    before = len(tokens(world))
+    world.broadcast("h4")
+    run(world, world.now_s + 0.2)
+    assert delivered(world) == [[("h4", 1)]] * 6
+    told = {}
+    for packet in tokens(world)[before:]:
+        told.setdefault((packet.message.hop, packet.sender), []).append(packet.to)
+    counts = [len(hosts) for hosts in told.values()]
+    assert set(counts) == {2, 5}
+    assert counts.count(2) >= 6
+    owner, heard = next((owner, hosts) for (_, owner), hosts in told.items() if len(hosts) == 2)
+    place = world.hosts.index(owner)
+    assert heard == [world.hosts[(place + 1) % 6], world.hosts[place - 1]]
+    assert [details for host in world.hosts for event, details in world[host].traced if event == "reform"] == []
+
+
+def test_on_a_network_that_multicasts_everybody_hears_every_token():
+    world = World(Counter, 6, multicasts=True, heard_by="neighbours")
+    world.broadcast("h4")
+    run(world, 0.2)
+    assert {packet.to for packet in tokens(world)} == {0}
+
+
+def test_messages_may_be_sent_in_turn_right_before_the_token_that_names_them():
+    world = World(Counter, 3, sends="in turn")
+    for _ in range(4):
+        world.broadcast("h2")
+    assert [packet for packet in world.sent if isinstance(packet.message, Msg)] == []
+    run(world, 1.0)
+    assert delivered(world) == [[("h2", number) for number in range(1, 5)]] * 3
+    sent = [(type(packet.message), packet.sender) for packet in world.sent if packet.to == "h3" and packet.sender == "h2"]
+    assert sent[:5] == [(Msg, "h2")] * 4 + [(Token, "h2")]
+
+
+def test_a_message_that_waits_for_its_turn_wakes_an_owner_at_rest():
+    world = World(Counter, 6, sends="in turn", heard_by="neighbours")
+    run(world, 5.0)
+    world.broadcast("h4")
+    run(world, world.now_s + 0.2)
+    assert delivered(world) == [[("h4", 1)]] * 6
+
+
 def test_a_token_longer_than_a_datagram_is_cut_into_several_and_heard_when_all_have_arrived():
     value = bytes(range(256)) * 20
     pieces = cut(Token, "h1", (3, 9), value)

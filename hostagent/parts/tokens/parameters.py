@@ -41,6 +41,10 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     idle_packets_per_second: Annotated[float, msgspec.Meta(ge=0.01, le=1e5)] = 2.5
     """What the ring may cost when there is nothing to do, in packets without multicast: owners keep the token accordingly longer."""
 
+    def is_for_all(self, state: Carried) -> bool:  # noqa: ARG002 - other rings choose by the token
+        """Whether all members hear this token. If not, the next owner does, and the last one, which listens for it."""
+        return True
+
     def idle_s(self, hosts: int) -> float:
         """How long an owner keeps the token when there is nothing to do."""
         return max((hosts - 1) / self.idle_packets_per_second, self.token_owner_ms / 1000)

@@ -21,6 +21,11 @@ def following(members: int, place: int, hosts: int) -> int:
     return next(other % hosts for other in range(place + 1, place + 1 + hosts) if members >> other % hosts & 1)
 
 
+def preceding(members: int, place: int, hosts: int) -> int:
+    """The last host in the list before a place."""
+    return next(other % hosts for other in range(place + hosts - 1, place - 1, -1) if members >> other % hosts & 1)
+
+
 def set_of_places(members: Iterable[int]) -> int:
     """These places as a set."""
     found = 0

@@ -1,6 +1,7 @@
 """A token that goes round a list of hosts, at one host: owning it, passing it on, resting, and what to do when it is lost.
 
-Everybody hears the token, since its owner sends it to all members. What the token carries is the protocol's.
+Everybody hears the token, since its owner sends it to all members, or only those do who need to: the next owner, and the last one, which
+listens for it (`RingParameters.is_for_all`). What the token carries is the protocol's.
 
 Lost tokens. After a hop, the last owner listens for the next token. If it hears none in time, which follows the round trips it has seen, it
 reissues the token to the next owner, with growing waits and random delays; after `tries` of them it asks for a new list without that host.
@@ -24,7 +25,7 @@ from hostagent.contract.messages import EVERYBODY, Message, Purpose
 from hostagent.parts.round_trips import FIRST_WAIT_S, RoundTrips
 from hostagent.parts.tokens.parameters import Carried, RingParameters
 from hostagent.parts.tokens.pieces import Assembly, Piece, cut
-from hostagent.parts.tokens.places import Number, following, places
+from hostagent.parts.tokens.places import Number, following, places, preceding
 from hostagent.parts.tokens.reformation import Known, Reform, Reformation, Refusal, Vote, to_everybody
 
 # With each reformation that comes to nothing, a host waits twice as long before it asks for the next, up to this many times.
@@ -33,6 +34,8 @@ MOST_IN_VAIN: Final = 3
 LONGEST_SILENCE: Final = 4
 # Waits for an owner grow with every second try only: the others stand still meanwhile, and a host that is left out by mistake comes back.
 TRIES_PER_STEP: Final = 2
+CYCLE: Final = ""
+"""In place of a host: how long it takes until the token is back."""
 
 State = TypeVar("State", bound=Carried)
 Ballot = TypeVar("Ballot")
@@ -308,6 +311,7 @@ class Ring(Part, Generic[State, Ballot]):
 
     def _begin_turn(self) -> None:
         self.holds = True
+        self._trips.answered(CYCLE, self.env.now())
         self.env.trace("token", generation=self.latest.generation, held=True)
         self._begin_hold()
 
@@ -341,7 +345,8 @@ class Ring(Part, Generic[State, Ballot]):
         self._passed = True
         self._core.take_in(passed)
         if not passed.stalls:
-            self._trips.asked(self.env.hosts[passed.next], self.env.now())
+            for what in (self.env.hosts[passed.next], CYCLE):
+                self._trips.asked(what, self.env.now())
         self._wait_for_next()
         self._listen_again()
 
@@ -362,8 +367,21 @@ class Ring(Part, Generic[State, Ballot]):
         for piece in cut(Token, self.env.host, state.version, self._core.encode(state)):
             if to:
                 self.env.send(to, piece, Purpose.CONTROL)
-            else:
+            elif self._is_for_all:
                 to_everybody(self.env, piece, places(state.members, self.env.hosts), state.hop)
+            else:
+                for host in dict.fromkeys((self.env.hosts[state.next], self._before)):
+                    self.env.send(host, piece, Purpose.CONTROL)
+
+    @property
+    def _is_for_all(self) -> bool:
+        """Whether this host sends its token to all members: if that is one packet, or the parameters say so."""
+        return self.env.multicasts or self._parameters.is_for_all(self.latest)
+
+    @property
+    def _before(self) -> str:
+        """The member that this host gets the token from."""
+        return self.env.hosts[preceding(self.latest.members, self._me, len(self.env.hosts))]
 
     def _wait_for_next(self) -> None:
         """Listen for the token of the next owner, for longer if that one may rest."""
@@ -391,6 +409,9 @@ class Ring(Part, Generic[State, Ballot]):
         # What it hears from the host after it tells this host how long a hop takes.
         after = self.env.hosts[following(self.latest.members, self._me, len(self.env.hosts))]
         wait_s = sum(self._trips.wait_s(after, tries // TRIES_PER_STEP) for tries in range(self._parameters.tries + 1))
+        if not self._is_for_all:
+            # A token that others pass to each other is not heard here.
+            wait_s += self._trips.wait_s(CYCLE)
         wait_s = min(wait_s * 2 ** min(self._in_vain, MOST_IN_VAIN), LONGEST_SILENCE * self._parameters.longest_wait_ms / 1000)
         if not self.is_member or not (self._alert or self._has_work):
             wait_s += 3 * self._hold_s(rests=True)

@@ -17,8 +17,10 @@ from hostagent.protocols.counter.state import ENTRY_BYTES, MOST_MESSAGES, MOST_R
 class Outbox(Part):
     """The messages of this host that it has not committed yet."""
 
-    def __init__(self, env: Environment, flow: Flow, data: DataList) -> None:
+    def __init__(self, env: Environment, flow: Flow, data: DataList, *, in_turn: bool) -> None:
         super().__init__(env)
+        self._in_turn = in_turn
+        """Whether messages wait until this host passes the token on."""
         self._flow = flow
         self._data = data
         self._me = env.hosts.index(env.host)
@@ -50,7 +52,11 @@ class Outbox(Part):
         self.send()
 
     def send(self) -> None:
-        """Send the messages that flow control allows now, in their order."""
+        """Send the messages that flow control allows now, in their order; or leave that to the end of the next turn."""
+        if not self._in_turn:
+            self._send()
+
+    def _send(self) -> None:
         while (number := self._sent + 1) in self._own:
             to, group, nth = self._own[number]
             payload = self._data.find(self.env.host, number)
@@ -82,7 +88,13 @@ class Outbox(Part):
         self._before_turn = self._sent
 
     def attach(self, position: int, room: int) -> list[Entry]:
-        """The entry for what this host sent before its turn, in so many bytes; nothing if it sent nothing, or if there is no room."""
+        """The entry for what this host sent before its turn, in so many bytes; nothing if it sent nothing, or if there is no room.
+
+        A host that sends in turn does so now, right before the token.
+        """
+        if self._in_turn:
+            self._send()
+            self._before_turn = self._sent
         # A host that lost its storage does not know messages that the token has.
         sent = range(self.attached + 1, min(self._before_turn, self.attached + MOST_MESSAGES - 1) + 1)
         numbers = [number for number in sent if number in self._own]

@@ -23,8 +23,9 @@ knows is the paper's owner whose token is back before N periods. `membership` sa
 Model. Datagrams are lost, duplicated and reordered; the network is partitioned; hosts crash and restart with their storage. A majority of
 all hosts must be connected for anything to be delivered.
 
-Messages. A broadcast is n - 1 packets (1 with multicast), a token as many to each hop. C, the control packets for each broadcast, is what
-tokens and requests cost, divided by the broadcasts meanwhile; a lone message takes the token round three times.
+Messages. A broadcast is n - 1 packets (1 with multicast), a token as many to each hop, or 2 with `heard_by=neighbours`. C, the control
+packets for each broadcast, is what tokens and requests cost, divided by the broadcasts meanwhile; a lone message takes the token round
+three times. With `sends=in turn` messages leave right before the token that names them, so that packed they share datagrams.
 
 Decisions. In the paper's T(c, n, t, S) n is the next owner, not the last one. The timer code is cut off in the text: an owner attaches what
 it sent before it got the token; what it sends while it has the token belongs to its next cycle. The paper commits cycles, the first host's
@@ -88,7 +89,8 @@ class Counter(Core):
         self._repairs = self.add("repairs", lambda own: Repairs(own, longest_s, holders=self._whom_to_ask, find=self._data.find))
         self._data.want, self._data.found = self._repairs.want, self._repairs.arrived
         self._flow = Flow(parameters)
-        self._outbox = self.add("outbox", lambda own: Outbox(own, self._flow, self._data))
+        in_turn = parameters.sends == "in turn"
+        self._outbox = self.add("outbox", lambda own: Outbox(own, self._flow, self._data, in_turn=in_turn))
         self._membership = self.add("membership", lambda own: Membership(own, lambda: self._ring.latest))
         groups = tuple((group, set_of(members, env.hosts), 0) for group, members in sorted(env.groups.items()))
         first = TokenState(0, 0, 1, 0, (1 << hosts) - 1, 0, (0,) * hosts, groups, (), 0, hosts, ())
