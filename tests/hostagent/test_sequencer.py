@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from hostagent.contract.messages import Purpose
-from hostagent.protocols.sequencer.messages import Ordered, Query, Report, Status, Submission, Taken
+from hostagent.protocols.sequencer.messages import Entry, Ordered, Query, Report, Status, Submission, Taken
 from hostagent.protocols.sequencer.protocol import Sequencer
 from tests.hostagent.world import World
 
@@ -54,6 +54,26 @@ def test_what_the_sequencer_itself_sends_takes_one_packet_less():
     world.settle()
     assert [type(packet.message) for packet in world.sent] == [Ordered] * 4
     assert world.delivered("h2") == [("h2", 1)]
+
+
+@pytest.mark.parametrize("failover", ["none", "elect"])
+def test_with_gather_ms_messages_wait_for_each_other_unless_they_fill_a_datagram(failover):
+    world = World(Sequencer, 3, gather_ms=40.0, failover=failover)
+    run_on(world)
+    for _ in range(5):
+        world.broadcast("h1", bytes(64))
+    ordered = [packet for packet in sent(world, Ordered, Entry) if packet.to == "h2" and packet.message.sequence]
+    assert [packet.message.sequence for packet in ordered] == [1]
+    world.expire()
+    assert not sent(world, Query)
+    assert len(sent(world, Ordered, Entry)) - len(ordered) >= 8
+    for _ in range(30):
+        world.broadcast("h1", bytes(64))
+    ordered = [packet for packet in sent(world, Ordered, Entry) if packet.to == "h2" and packet.message.sequence]
+    assert len(ordered) > 20
+    run_on(world)
+    assert not world.lacking()
+    assert in_one_order(world)
 
 
 def test_the_source_delivers_its_message_in_the_order_of_numbers_and_not_before():

@@ -107,7 +107,7 @@ class Numbering(Part):
         """With as many messages in the history, those who hold it up are asked what they have."""
         self._report_every, self._tell_every = parameters.report_every, max(parameters.window // 4, 1)
         self._history = self.add("history", lambda own: History(own, parameters.history, env.peers))
-        self.intake = Intake(parameters, lambda: not self._history.is_full, self._order)
+        self.intake = self.add("intake", lambda own: Intake(own, parameters, lambda: not self._history.is_full, self._order))
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore how far each source has come, and ask all others what they have."""

@@ -52,7 +52,9 @@ class Leading(Part):
         self._timed = self._tries = 0
         self._trips = parameters.round_trips()
         self._history = parameters.history
-        self.intake = Intake(parameters, lambda: leads() and not self._is_full(), self._order)
+        self.intake = self.add(
+            "intake", lambda own: Intake(own, parameters, lambda: leads() and not self._is_full(), self._order)
+        )
 
     def start(self, epoch: int) -> None:
         """Lead in this epoch, with the entries that there are."""

@@ -36,6 +36,8 @@ class SequencerParameters(Parameters, frozen=True, kw_only=True):
     for a host that is dead, and more is kept for it."""
     window: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
     """Messages of one source that are on their way to the sequencer; two thirds of the default queue of a link."""
+    gather_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] = 0.0
+    """Once the sequencer has ordered messages, others wait for so long, or until they fill a datagram: packed, they are fewer packets."""
     silence_ms: Milliseconds = 500.0
     """After this time without a message, the sequencer asks those who have not said that they have everything."""
     longest_wait_ms: Milliseconds = 1000.0

@@ -22,6 +22,8 @@ class Outbox(Part):
     def __init__(self, env: Environment, parameters: SequencerParameters, send: Send, on_silence: Callable[[int], None]) -> None:
         super().__init__(env)
         self._window = parameters.window
+        self._gather_s = parameters.gather_ms / 1000
+        """How long the sequencer may let messages wait for each other."""
         self._send = send
         self._on_silence = on_silence
         self._waiting: dict[int, Submission] = {}
@@ -112,4 +114,4 @@ class Outbox(Part):
             self._send(self._waiting[self._sent], purpose)
 
     def _wait(self) -> None:
-        self.env.set_timer("ordered", self._trips.wait_s(SEQUENCER, self._tries))
+        self.env.set_timer("ordered", self._gather_s + self._trips.wait_s(SEQUENCER, self._tries))

@@ -11,6 +11,9 @@ What was ordered stays in the history of the sequencer until all its destination
 every so many messages, and when they are asked (`Status`): after a silence, and when the history is half full. A full history takes nothing
 in: messages wait at their sources, of which each has at most `window` messages under way. Nothing is lost, and memory is bounded.
 
+With `gather_ms` the sequencer orders messages that come one after another together, so that they share datagrams where these are packed;
+a message after a pause does not wait.
+
 Model. Datagrams are lost, duplicated and reordered; hosts crash, and restart with their storage.
 
 Guarantees with `failover=none`. No creation, no duplication, multiple-group order, strictly: no two hosts ever deliver two messages in
