@@ -240,7 +240,8 @@ class TokenSite(Core):
             if not self._lists.is_settled and not self._lists.is_joining and self._ledger.top >= self._token.committed:
                 # This host has caught up with the others.
                 self._ledger.deliver(self._token.committed)
-                self._lists.originate()
+                if not self._lists.is_inviting:
+                    self._lists.originate()
 
     def _on_query(self, sender: str, query: Query) -> None:
         """Tell a site that waits what it does not know, and that there is a token if it is here."""
@@ -282,7 +283,7 @@ class TokenSite(Core):
         ledger.deliver(status.committed)
         if ledger.delivered < status.committed:
             self._requests.lack(sender, status.version, status.committed)
-        else:
+        elif not self._lists.is_inviting:
             self._lists.originate()
 
     def _on_promise(self) -> None:

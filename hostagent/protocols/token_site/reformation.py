@@ -105,6 +105,11 @@ class Reformation(Part):
         return tuple(host for host in self.env.hosts if host not in self.order)
 
     @property
+    def is_inviting(self) -> bool:
+        """Whether this site is about to make a list."""
+        return bool(self._joins)
+
+    @property
     def is_joining(self) -> bool:
         """Whether another site is about to make a list that this one has joined, or this one has a list to be agreed to."""
         return self._plan is not None or self._originator not in {"", self.env.host}
@@ -362,9 +367,12 @@ class Reformation(Part):
             self._wait(self._pace.wait_s(plan.first, self._rounds))
 
     def _wait_for_list(self) -> None:
-        """Invite, unless there is a new list in time; each site after another time, so that one of them is first."""
+        """Invite, unless there is a new list in time; each site after another time, so that one of them is first.
+
+        After reformations that came to nothing, which are slow where much is lost, the next one has more time.
+        """
         self._rounds = 0
-        patience_s = PATIENCE * self._pace.wait_for_all_s(self._failures) * self.env.random.uniform(1, 2)
+        patience_s = PATIENCE * (1 + self._failures) * self._pace.wait_for_all_s(self._failures) * self.env.random.uniform(1, 2)
         self._wait(patience_s)
 
     def _wait(self, after_s: float) -> None:
