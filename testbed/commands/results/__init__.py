@@ -1,0 +1,1 @@
+"""The commands that look at results and take something out of them."""
