@@ -1,5 +1,7 @@
 """Propagation graphs that look at the network, in campaigns and in runs that are repeated: the hosts are told the distances."""
 
+from argparse import Namespace
+
 import pytest
 
 from runfiles.reading import load
@@ -25,7 +27,7 @@ def test_a_run_that_is_repeated_gets_the_recorded_advice_and_is_the_same_to_the_
     simulated.run(Task(*words), lambda *_: None)
     recorded = load(tmp_path / "first")
     assert recorded.run.parameters["advice"] == variant.parameters["advice"]
-    again = _again(recorded, tmp_path / "first", tmp_path / "again", 0, None)
+    again = _again(recorded, tmp_path / "first", tmp_path / "again", 0, Namespace(trust=False, medium=None))
     simulated.run(again, lambda *_: None)
     logs = [
         {path.name: path.read_bytes() for path in (place / "events").iterdir()} for place in (tmp_path / "first", again.output)
