@@ -13,6 +13,11 @@ One datagram that is dropped may have been for several members. No copy may be s
 
 At every destination the cost bit is set exactly if the captures show the packet, or that copy, on an expensive link. All functions here are
 pure, and take a few small sums that Spark's workers have computed.
+
+The packets of a guest are foreign: nobody counts them at hosts, and their journeys cannot be followed. Of them only this is checked:
+
+    what left a switch           <= what reached it  +  what its links duplicated
+    what reached a switch        <= what left it  +  what was dropped on its way out of it or into it, in a run without faults
 """
 
 from collections import Counter, defaultdict
@@ -25,6 +30,9 @@ from runfiles.format import CaptureRecord
 from runfiles.reading import RunInput
 
 FOREIGN: Final = "foreign"
+GUEST: Final = "guest"
+GUEST_OUTSIDE: Final = "guest-outside"
+"""The purpose of a guest's packets from before the run began, when the guest was starting, or after it ended, when the guest was killed."""
 # Faults after which links are shaped again. Packets duplicated just before that are not counted.
 _RESHAPING: Final = frozenset({"link-change", "heal", "switch-stop"})
 # If a smaller share of packets was checked, balanced books say so little that the reasons for the verdict mention the share.
@@ -123,6 +131,8 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     """Packets between clusters that vanished before their first expensive link. Their cost is not counted."""
     foreign_expensive: int = 0
     """Datagrams to our port that were not of this run, on expensive links. Their cost is not counted either."""
+    guest: bool = False
+    """Whether the packets are a guest's, which are accounted for at links only."""
 
 
 def balance(
@@ -131,17 +141,23 @@ def balance(
     journeys: Sequence[Fates],
     reports: Sequence[CaptureReport],
     forks: Sequence[Forks] = (),
+    wrong_bits: int = 0,
 ) -> Books:
-    """Do the books of one run."""
+    """Do the books of one run. `wrong_bits` is for guests: their packets with a cost bit that cannot be right."""
     leaving, arriving = seen_leaving(costs), seen_arriving(costs)
     differences = (
         *run.run.problems,
         *_capture_differences(run.run.captures, reports),
-        *_host_differences(run, leaving, arriving),
-        *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
         *_switch_differences(run, costs, forks),
-        *_vanished_differences(run, journeys),
     )
+    if run.run.guest:
+        differences += tuple(_guest_differences(run, costs, wrong_bits))
+    else:
+        differences += (
+            *_host_differences(run, leaving, arriving),
+            *_journey_differences(journeys, duplicates=any(drops.duplicated for drops in run.run.link_drops)),
+            *_vanished_differences(run, journeys),
+        )
     hosts, counters = run.network.hosts, run.counters.values()
     return Books(
         balanced=not differences,
@@ -158,19 +174,20 @@ def balance(
         dropped_queue=sum(drops.queue for drops in run.run.link_drops),
         dropped_overrun=sum(drops.overrun for drops in run.run.link_drops),
         duplicated=sum(drops.duplicated for drops in run.run.link_drops),
-        wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit),
+        wrong_cost_bits=sum(group.packets for group in journeys if group.wrong_bit) + wrong_bits,
         foreign=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.target in run.network.numbers),
         packets=sum(group.packets for group in journeys),
         checked_share=_checked_share(journeys),
         unpaid=sum(group.packets for group in journeys if group.unpaid),
         foreign_expensive=sum(cost.packets for cost in costs if cost.purpose == FOREIGN and cost.expensive),
+        guest=run.run.guest,
     )
 
 
 def told_books(books: Books) -> str:
     """The books in half a sentence: whether they balance, and which share of packets was checked."""
     state = "balanced" if books.balanced else f"open in {len(books.differences)} places"
-    return f"books {state}, {_checked(books)} checked"
+    return f"books {state} at links only, as for any guest" if books.guest else f"books {state}, {_checked(books)} checked"
 
 
 def told_omissions(books: Books) -> str:
@@ -196,6 +213,10 @@ def reservations_about(books: Books) -> tuple[str, ...]:
     a protocol has to cope with.
     """
     found = []
+    if books.guest:
+        found.append(
+            "packets of a guest are counted link by link: they are not told apart by message, and their journeys are not followed"
+        )
     if books.checked_share is not None and books.checked_share < LEAST_CHECKED:
         found.append(f"only {_checked(books)} were checked: faults would have excused the loss of the others")
     if books.dropped_overrun > MOST_OVERRUN * books.packets:
@@ -283,6 +304,22 @@ def _switch_differences(run: RunInput, costs: Sequence[LinkCost], forks: Iterabl
             yield (
                 f"{switch} sent {excess} copies of datagrams to groups on branches that already had theirs, "
                 f"and its links duplicated {duplicated[switch]}"
+            )
+
+
+def _guest_differences(run: RunInput, costs: Iterable[LinkCost], wrong_bits: int) -> Iterator[str]:
+    """What can be wrong with packets that nobody counts at hosts and that cannot be told apart."""
+    if wrong_bits:
+        yield f"{_count(wrong_bits)} seen with a cost bit that does not match the clusters of sender and receiver"
+    if run.faults:
+        return
+    ours = [cost for cost in costs if cost.purpose != FOREIGN]
+    leaving, arriving, dropped = seen_leaving(ours), seen_arriving(ours), _dropped_out_of(run)
+    for switch in run.network.switches:
+        if arriving[switch] > leaving[switch] + dropped[switch]:
+            yield (
+                f"{arriving[switch]} packets were seen on their way into {switch}, {leaving[switch]} on their way out, "
+                f"and {dropped[switch]} were dropped there"
             )
 
 

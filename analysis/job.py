@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.books import CaptureReport, Fates, Forks, LinkCost, balance, merged
+from analysis.books import GUEST, CaptureReport, Fates, Forks, LinkCost, balance, merged
 from analysis.crew import Crew
 from analysis.figures.claims import Sweep
 from analysis.figures.summary import Summary, summarise, write_summary
@@ -23,6 +23,7 @@ from analysis.pictures import plots
 from analysis.pictures.of_run import run_figures
 from analysis.tables import deliveries as tables
 from analysis.tables import place
+from analysis.tables.guests import guest_packets
 from analysis.tables.journeys import count_journeys
 from analysis.tables.scan import packets_table, scan_events, scan_packets
 from analysis.tables.small import small_tables
@@ -140,8 +141,11 @@ def _summary(run: RunInput, measured: Measured) -> Summary:
     reports = merged(msgspec.json.decode(report, type=CaptureReport) for report in measured.reports["report"].to_pylist())
     costs = msgspec.convert(measured.link_costs.to_pylist(), list[LinkCost])
     fates = msgspec.convert(measured.journeys.to_pylist(), list[Fates])
-    books = balance(run, costs, fates, reports, msgspec.convert(measured.forks.to_pylist(), list[Forks]))
-    by_purpose, crossings = Counter[str](), Counter[str]()
+    forks = msgspec.convert(measured.forks.to_pylist(), list[Forks])
+    by_purpose, crossings, wrong_bits = Counter[str](), Counter[str](), 0
+    if run.run.guest:
+        by_purpose[GUEST], crossings[GUEST], wrong_bits = guest_packets(run)
+    books = balance(run, costs, fates, reports, forks, wrong_bits)
     for row in measured.message_costs.to_pylist():
         by_purpose[row["purpose"]] += row["packets"]
         crossings[row["purpose"]] += row["crossings"]

@@ -105,6 +105,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
     program: tuple[str, ...] | None = None
     """If the protocol is a program of a user, its arguments."""
+    guest: bool = False
+    """Whether the protocol is a guest: its packets have no header of ours, so captures have all IPv4 packets, and links are all that is
+    accounted for."""
     udp_port: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
     started_ns: Nanoseconds
     ended_ns: Nanoseconds

@@ -51,7 +51,10 @@ _OPTIONAL = {
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""
-_PROTOCOL = "a protocol: a name from ./castbed list, or your own file that ends in .py, or 'maelstrom:./my-node', a program"
+_PROTOCOL = (
+    "a protocol: a name from ./castbed list, or your own file that ends in .py, or 'maelstrom:./my-node', a program, "
+    "or guest:NAME from ./castbed guests"
+)
 _BUG = "castbed: this is a bug in Castbed; please report it with the lines above"
 _RUN = "the directory of a run, or of several, or an archive of them"
 
@@ -364,6 +367,9 @@ def _add_looks(verbs: _Verbs) -> None:
     new.add_argument("kind", choices=("protocol", "scenario", "network"), help="what to write")
     new.add_argument("name", metavar="NAME", help="its name; the file is NAME.py or NAME.json, in the current directory")
     new.set_defaults(call=_later("commands.new.command.command"))
+    guests = verbs.add_parser("guests", help="real systems to run beside our protocols: list them, or install those named")
+    guests.add_argument("names", nargs="*", metavar="NAME", help="a guest to install, such as corosync")
+    guests.set_defaults(call=_later("commands.look.guests"))
     for name, call, text in (
         ("list", "list_all", "show scenarios, protocols, faults and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),

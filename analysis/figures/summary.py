@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from analysis.books import Books, CaptureReport, LinkCost, reservations_about
+from analysis.books import GUEST, Books, CaptureReport, LinkCost, reservations_about, seen_arriving, seen_leaving
 from analysis.figures.detection import Detection, detection
 from analysis.figures.lower_bounds import LowerBounds, lower_bounds
 from analysis.figures.statistics import quantiles
@@ -27,7 +27,8 @@ EVERY_HALF_PER_CENT: Final = tuple(step / 200 for step in range(201))
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Host-to-host packets that crossed at least one expensive link, per message broadcast; None if no message was broadcast.
 
-    A datagram to a group is one packet. Crossings count each expensive link that a packet, or a copy of it, was seen on.
+    A datagram to a group is one packet. Of a guest's packets nobody knows the purpose, so their numbers by purpose are None. Crossings
+    count each expensive link that a packet, or a copy of it, was seen on.
     """
 
     expensive_packets_per_message: float | None
@@ -85,7 +86,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     relative_reliability: float | None
     """The share delivered of those pairs that some protocol could have delivered on this network with these faults."""
     load_max: int
-    """Datagrams sent and received by the busiest host."""
+    """Datagrams sent and received by the busiest host; of a guest, packets seen on the host's link."""
     load_max_host: str
     messages_per_datagram: float | None = None
     """The mean number of protocol messages in a datagram; None if nothing was sent or messages were not counted."""
@@ -125,7 +126,14 @@ def summarise(
     connectivity = connectivity_of(run)
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
     counters = {host: run.counters.get(host, {}) for host in run.network.hosts}
-    load, busiest = max((counted.get("sent", 0) + counted.get("received", 0), host) for host, counted in counters.items())
+    loads = {host: counted.get("sent", 0) + counted.get("received", 0) for host, counted in counters.items()}
+    if run.run.guest:
+        # Nobody counts a guest's packets at its hosts, but each crosses the links of its hosts.
+        leaving, arriving = (
+            seen([cost for cost in link_costs if cost.purpose == GUEST]) for seen in (seen_leaving, seen_arriving)
+        )
+        loads = {host: leaving[host] + arriving[host] for host in counters}
+    load, busiest = max((load, host) for host, load in loads.items())
     pairs = sum(len({*to} - {origin}) for (origin, _), to in history.destinations.items())
     bounds = lower_bounds(run.network, history, multicasts=run.run.medium == "multicast")
     return Summary(
@@ -142,7 +150,7 @@ def summarise(
         hosts=len(run.network.hosts),
         clusters=len(run.network.clusters),
         messages=history.messages,
-        cost=_cost(expensive_packets, crossings, history.messages, bounds),
+        cost=_cost(expensive_packets, crossings, history.messages, bounds, by_purpose=not run.run.guest),
         delay_ms=_delay(deliveries),
         delivered_share=deliveries.num_rows / pairs if pairs else None,
         relative_reliability=judgement.relative_reliability,
@@ -164,9 +172,11 @@ def summarise(
     )
 
 
-def _cost(packets: Mapping[str, int], crossings: Mapping[str, int], messages: int, bounds: LowerBounds) -> Cost:
+def _cost(
+    packets: Mapping[str, int], crossings: Mapping[str, int], messages: int, bounds: LowerBounds, *, by_purpose: bool
+) -> Cost:
     per_message = {
-        f"expensive_{purpose}{what}_per_message": count / messages if messages else None
+        f"expensive_{purpose}{what}_per_message": count / messages if messages and (by_purpose or not purpose) else None
         for what, counts in (("packets", packets), ("crossings", crossings))
         for purpose, count in {"": sum(counts.values()), **{f"{each}_": counts.get(each, 0) for each in PURPOSES}}.items()
     }

@@ -73,7 +73,8 @@ def cost_caption(several: bool) -> str:
     caption = (
         "Packets between hosts that crossed at least one expensive link, per message broadcast, by purpose. The dashed line is the "
         "least possible number, k - 1, if every message has packets of its own; messages that share packets can cost less. Packets "
-        "that were lost before their first expensive link are not counted, nor is what is not of the run, such as ICMP."
+        "that were lost before their first expensive link are not counted, nor is what is not of the run, such as ICMP. "
+        "Of a guest, all packets count that arrive with the cost bit, for whatever purpose."
     )
     repeats = " Bars are medians over repeats, split by purpose as in the median run; whiskers are 95 % confidence intervals."
     return caption + (repeats if several else "")

@@ -120,10 +120,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
         media = dict.fromkeys(summary.medium for summary in summaries)
         each = ", ".join(f"{named(summary)} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
         table.caption = f"{table.caption}\nmedium: {each}"
-    if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
-        table.caption = (
-            f"{table.caption}\nbooks: {'all' if min(shares) == 1 else f'at least {100 * min(shares):.1f} % of'} packets checked"
-        )
+    table.caption = "\n".join([str(table.caption), *_checked(summaries)])
     for summary in summaries:
         if omitted := told_omissions(summary.books):
             table.caption = f"{table.caption}\n{named(summary)}: the cost leaves out {omitted}"
@@ -159,6 +156,14 @@ def _cells(summary: Summary, seed_or_load: int) -> tuple[str | Text, ...]:
         Text("ok", "green") if summary.balanced else Text(f"{len(summary.differences)} open", "red"),
         _styled(summary.verdict),
     )
+
+
+def _checked(summaries: Sequence[Summary]) -> Iterator[str]:
+    """How far the packets of runs were checked."""
+    if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
+        yield f"books: {'all' if min(shares) == 1 else f'at least {100 * min(shares):.1f} % of'} packets checked"
+    if guests := [summary.label for summary in summaries if summary.books.guest]:
+        yield f"{', '.join(guests)}: all packets of a guest, checked at links only"
 
 
 def _number(value: float | None, digits: int = 2) -> str:

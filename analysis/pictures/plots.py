@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from analysis.books import FOREIGN
+from analysis.books import FOREIGN, GUEST
 from analysis.figures.claims import Sweep
 from analysis.figures.comparison import crossings_differ
 from analysis.figures.statistics import estimate
@@ -29,7 +29,10 @@ from topologies.network import Network
 INK = "#222222"
 DELIVERY, FAULT = "#0072B2", "#E69F00"
 PURPOSES = {"data": ("#0072B2", ""), "repair": ("#E69F00", "//"), "control": ("#999999", "..")}
-"""Colour and hatch of each purpose. The hatch tells purposes apart in print without colour."""
+GUEST_STYLE = ("#009E73", "xx")
+"""Colour and hatch of each purpose, and of the packets of guests, whose purposes nobody knows.
+
+The hatch tells purposes apart in print without colour."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 STYLES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v")
 # A bar that is this many times lower than the highest one is too small to read.
@@ -160,10 +163,11 @@ def _middle_parts(summaries: Sequence[Summary]) -> dict[str, float]:
     """The cost by purpose of the median run, or the mean of the two median runs."""
     ordered = sorted(summaries, key=_total)
     middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
-    return {
+    parts = {
         purpose: fmean(getattr(summary.cost, f"expensive_{purpose}_packets_per_message") or 0.0 for summary in middle)
         for purpose in PURPOSES
     }
+    return parts | {GUEST: fmean(_total(summary) if summary.books.guest else 0.0 for summary in middle)}
 
 
 def _total(summary: Summary) -> float:
@@ -178,7 +182,8 @@ def _top(summaries: Sequence[Summary]) -> float:
 def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: Groups) -> None:
     """A bar for each group, with the confidence interval of its height."""
     bottom = np.zeros(len(parts))
-    for purpose, (colour, hatch) in PURPOSES.items():
+    guests = {GUEST: GUEST_STYLE} if any(found[GUEST] for found in parts.values()) else {}
+    for purpose, (colour, hatch) in (PURPOSES | guests).items():
         heights = np.array([found[purpose] for found in parts.values()])
         axes.bar(
             range(len(parts)), heights, 0.55, bottom, color=colour, hatch=hatch, edgecolor="white", linewidth=0.8, label=purpose

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.books import FOREIGN, CaptureReport
+from analysis.books import FOREIGN, GUEST, GUEST_OUTSIDE, CaptureReport
 from analysis.crew import Batches, Crew
 from analysis.tables.place import discard, unfinished_tables
 from hostagent.contract.messages import Purpose
@@ -55,7 +55,7 @@ PACKETS: Final = pa.schema(
     metadata=PARQUET_METADATA,
 )
 """One row for each sighting of a datagram on a link. A datagram to our port that is not of this run has no `packet` and no other field of
-the header; its `sender` follows from its address."""
+the header; its `sender` follows from its address. So it is with the packets of a guest, which have a purpose, though."""
 
 LINK_COSTS: Final = pa.schema(
     [
@@ -68,7 +68,8 @@ LINK_COSTS: Final = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
-"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run have the purpose `foreign`."""
+"""What each link carried, by direction and purpose. Datagrams to our port that are not of the run have the purpose `foreign`; packets of a
+guest have the purpose `guest`, and `guest-outside` before the run began and after it ended."""
 
 ACCOUNTS: Final = pa.schema([("run", pa.int32()), ("report", pa.string()), ("missed", pa.bool_()), *LINK_COSTS])
 """What workers return: for each part of a capture file a row with its report, and rows without one with the costs of its packets. `run` is
@@ -98,7 +99,8 @@ _FIRST_GROUP: Final = int(IPv4Address(group_address(0)))
 _TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
-_READ: Final = ("at_ns", "source", "destination", "dscp", "ip_length", *Header._fields)
+_READ_IP: Final = ("at_ns", "source", "destination", "dscp", "ip_length")
+_READ: Final = (*_READ_IP, *Header._fields)
 
 
 class _Names(NamedTuple):
@@ -111,6 +113,8 @@ class _Names(NamedTuple):
     addresses: pa.Array
     captures: tuple[CaptureRecord, ...]
     links: tuple[tuple[str, bool], ...]
+    guest_ns: tuple[int, int] | None
+    """In a run of a guest, when the run began and ended; else None."""
 
 
 class Scanned(NamedTuple):
@@ -205,12 +209,15 @@ def _names(run: RunInput) -> _Names:
         addresses=pa.array([int(IPv4Address(network.addresses[host])) for host in network.hosts], pa.int64()),
         captures=run.run.captures,
         links=tuple((link.name, link.expensive) for link in ends),
+        guest_ns=(run.run.started_ns, run.run.ended_ns) if run.run.guest else None,
     )
 
 
 def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq.ParquetWriter) -> Batches:
     """Write the packets of a part of a capture file; yields their costs, then the report."""
     query = Query(names.udp_port, FIELDS, {"magic": MAGIC, "version": VERSION, "run": names.run}, columns=_READ)
+    if names.guest_ns is not None:
+        query = Query(columns=_READ_IP)
     batches = read(part, query)
     while True:
         try:
@@ -222,7 +229,7 @@ def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq
             text = msgspec.json.encode(report).decode()
             yield batch_of(ACCOUNTS, 1, {"run": [run], "report": [text], "missed": [found.missed]})
             return
-        packets = _packets(names, item, batch)
+        packets = _packets(names, item, batch) if names.guest_ns is None else _guest_packets(names, item, batch, *names.guest_ns)
         writer.write_batch(packets)
         yield _costs(run, packets)
 
@@ -274,6 +281,27 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
         "origin": own(origin),
         **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
+    }
+    return batch_of(PACKETS, rows, columns)
+
+
+def _guest_packets(names: _Names, item: int, batch: pa.RecordBatch, start_ns: int, end_ns: int) -> pa.RecordBatch:
+    """A batch as captured to a batch of the packets table, in a run of a guest: packets from hosts are the guest's."""
+    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    sender = _lookup(batch["source"], names.addresses, names.hosts)
+    inside = pc.and_(pc.greater_equal(batch["at_ns"], start_ns), pc.less(batch["at_ns"], end_ns))
+    backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(sender, ""), capture.source))
+    columns = {
+        "link": pa.repeat(link, rows),
+        "source": pc.if_else(backwards, capture.target, capture.source),
+        "target": pc.if_else(backwards, capture.source, capture.target),
+        "expensive": pa.repeat(expensive, rows),
+        "at_ns": batch["at_ns"],
+        "sender": sender,
+        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "dscp": batch["dscp"],
+        "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
+        "purpose": pc.if_else(sender.is_valid(), pc.if_else(inside, GUEST, GUEST_OUTSIDE), None),
     }
     return batch_of(PACKETS, rows, columns)
 

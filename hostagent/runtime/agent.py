@@ -33,12 +33,13 @@ from hostagent.runtime.control import (
     Stop,
     decode_request,
 )
+from hostagent.runtime.guests.core import Guest
 from hostagent.runtime.life import Life
-from hostagent.runtime.maelstrom.core import Maelstrom
 from hostagent.runtime.maelstrom.program import Program, ProgramEnded
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.own import Own
 from hostagent.runtime.packing import Packer
+from hostagent.runtime.programs import ProgramCore
 from hostagent.runtime.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
@@ -106,6 +107,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """The standard error of the program of a host."""
         return Path(self.private, f"{host}.program")
 
+    def program_directory(self, host: str) -> Path:
+        """Where the program of a host may keep files. It outlives a crash, and not the run."""
+        return Path(self.private, f"{host}.files")
+
 
 class Agent:
     """Drives one life of a host: calls the core, and carries out what the core asks for."""
@@ -151,16 +156,17 @@ class Agent:
         )
         self._life.start(self._storage.values)
         self._program: Program | None = None
-        if isinstance(self._life.core, Maelstrom):
-            self._start_program(self._life.core, setting.program_errors(host))
+        if isinstance(self._life.core, ProgramCore):
+            self._start_program(self._life.core, setting)
         # Before this agent is reported as ready: datagrams to a group may come as soon as all agents are.
         self._join_and_leave()
 
-    def _start_program(self, core: Maelstrom, errors: Path) -> None:
+    def _start_program(self, core: ProgramCore, setting: Setting) -> None:
         """Start the program of a core, and wait until it has answered what it is told at its start."""
         deadline = time.monotonic() + PROGRAM_STARTS_S
         try:
-            self._program = Program(core.command, errors)
+            command = core.command(setting.addresses, setting.program_directory(self._host))
+            self._program = Program(command, setting.program_errors(self._host))
             while not core.is_ready:
                 self._program.write(_taken(core.lines))
                 self._program.wait(deadline - time.monotonic())
@@ -169,7 +175,7 @@ class Agent:
         except ProgramEnded as ended:
             raise self._life.failed(ended, "when it started") from ended
 
-    def _tell_line(self, core: Maelstrom, line: bytes) -> None:
+    def _tell_line(self, core: ProgramCore, line: bytes) -> None:
         shown = line[:LONGEST_SHOWN].decode(errors="replace")
         self._life.tell(lambda: core.on_line(line), f"when it wrote: {shown}{'...' if len(line) > LONGEST_SHOWN else ''}")
 
@@ -177,7 +183,7 @@ class Agent:
         """The program has written something, or has ended."""
         core = self._life.core
         assert self._program is not None
-        assert isinstance(core, Maelstrom)
+        assert isinstance(core, ProgramCore)
         try:
             lines = self._program.read()
         except ProgramEnded as ended:
@@ -188,9 +194,17 @@ class Agent:
                 break
         self._finish_wake_up()
 
+    def _end_guest(self) -> None:
+        """End a guest, which cannot be told to be silent. Other programs send through this agent."""
+        if self._program is not None and isinstance(self._life.core, Guest):
+            self._loop.remove_reader(self._program.output)
+            self._loop.remove_writer(self._program.input)
+            self._program.end()
+            self._program = None
+
     def _write_program(self) -> None:
         """Hand the program its lines, and go on when it has room for more."""
-        if self._program is not None and isinstance(self._life.core, Maelstrom):
+        if self._program is not None and isinstance(self._life.core, ProgramCore):
             if self._program.write(_taken(self._life.core.lines)):
                 self._loop.add_writer(self._program.input, self._write_program)
             else:
@@ -288,6 +302,7 @@ class Agent:
                 self._hushed = True
                 self._sampler.cancel()
                 self._sample()
+                self._end_guest()
             case SetClock() as request:
                 self._set_clock(request)
             case AtDoor() as request:

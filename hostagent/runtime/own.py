@@ -25,6 +25,8 @@ from hostagent.contract.messages import Message
 from hostagent.contract.promises import Promise
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime.failures import USERS_FAULT, CoreFailed, ProtocolError, failure_of, place_of
+from hostagent.runtime.guests import catalogue
+from hostagent.runtime.guests.core import core_of
 from hostagent.runtime.maelstrom.core import Maelstrom
 
 SUFFIX: Final = ".py"
@@ -46,6 +48,11 @@ class Own(msgspec.Struct, frozen=True):
     """The arguments of a program; None for a core."""
 
     @property
+    def is_guest(self) -> bool:
+        """Whether this is a guest, which is installed and has no file."""
+        return self.path.startswith(catalogue.PREFIX)
+
+    @property
     def file_name(self) -> str:
         """The name of the file, without its directory."""
         return Path(self.path).name
@@ -59,6 +66,8 @@ def find(word: str) -> str:
     """The name of the protocol that a user asks for by its name, file or program, which is loaded. Other names are returned as they are."""
     if word.startswith(MAELSTROM):
         return _find_program(word)
+    if word.startswith(catalogue.PREFIX):
+        return _find_guest(word)
     if not word.endswith(SUFFIX):
         return word
     path = Path(word)
@@ -80,6 +89,17 @@ def _find_program(word: str) -> str:
         raise ProtocolError(f"protocol {program} is not a program: make it executable with chmod +x {shlex.quote(program)}")
     load({path.stem: Own(program, source, tuple(words))})
     return path.stem
+
+
+def _find_guest(word: str) -> str:
+    """The name of a guest, written `guest:NAME`."""
+    name = word.removeprefix(catalogue.PREFIX)
+    if name not in catalogue.GUESTS:
+        raise ProtocolError(f"there is no guest {name!r}: there are {', '.join(catalogue.GUESTS)}")
+    if not catalogue.GUESTS[name].is_installed:
+        raise ProtocolError(f"the guest {name} is not installed: ./castbed guests {name} does that")
+    load({name: Own(word, b"", ())})
+    return name
 
 
 def _read(path: Path) -> bytes:
@@ -111,9 +131,11 @@ def _core(name: str, own: Own) -> type[Core]:
         )
     if name in PROTOCOLS and name not in LOADED:
         raise ProtocolError(f"protocol {own.path}: Castbed has a protocol {name} already, so rename the file")
+    if own.is_guest:
+        return core_of(catalogue.GUESTS[name], NUMBER)
     if own.words is not None:
         command = (str(Path(own.path).absolute()), *own.words)
-        return type(name, (Maelstrom,), {"name": name, "number": NUMBER, "file": own.path, "command": command})
+        return type(name, (Maelstrom,), {"name": name, "number": NUMBER, "file": own.path, "words": command})
     module = _executed(name, own)
     found: list[type[Core]] = [kind for kind in vars(module).values() if _is_core(kind, module)]
     if len(found) != 1:

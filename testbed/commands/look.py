@@ -1,4 +1,4 @@
-"""The commands list, doctor, clean, routes, dissector, controller, topology and test. Every function returns the exit status."""
+"""The commands list, guests, doctor, clean, routes, dissector, controller, topology and test. Every function returns the exit status."""
 
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.guests.catalogue import GUESTS, PLACE, install
 from hostagent.tools.dissector import dissector as lua
 from scenarios import catalogue
 from scenarios.faults import FAULTS
@@ -160,3 +161,36 @@ def test(arguments: Namespace) -> int:
         if status != 0:
             return status
     return HOLDS
+
+
+def guests(arguments: Namespace) -> int:
+    """List the guests, or install those that are named."""
+    if strange := [name for name in arguments.names if name not in GUESTS]:
+        raise CannotRun(f"there is no guest {strange[0]!r}: there are {', '.join(GUESTS)}")
+    hand_over(PLACE)
+    for name in arguments.names:
+        _install_guest(name)
+    if arguments.names:
+        return HOLDS
+    table = Table("guest", "installed", "what it is", title="Guests: ./castbed run ... --protocol guest:NAME")
+    for guest in GUESTS.values():
+        table.add_row(guest.name, "yes" if guest.is_installed else "no", guest.summary)
+    output.print(table)
+    return HOLDS
+
+
+def _install_guest(name: str) -> None:
+    guest = GUESTS[name]
+    if guest.is_installed:
+        errors.print(f"guest {name} is installed already", soft_wrap=True)
+        return
+    errors.print(f"guest {name}: downloading {guest.package}", soft_wrap=True)
+    try:
+        install(guest)
+    except (subprocess.CalledProcessError, OSError) as failure:
+        said = failure.stderr if isinstance(failure, subprocess.CalledProcessError) else str(failure)
+        last = (said.strip().splitlines() or ["nothing"])[-1]
+        raise CannotRun(f"guest {name} could not be installed; the last line was: {last}") from None
+    if not guest.is_installed:
+        raise CannotRun(f"guest {name} could not be installed: {guest.package} has no {guest.program}")
+    errors.print(f"guest {name} is installed in {guest.directory}", soft_wrap=True)

@@ -19,6 +19,7 @@ from analysis.figures.hints import hints
 from analysis.figures.repeats import Group, grouped
 from analysis.pages.terminal_tables import claims_table, names_of, summary_table
 from hostagent.runtime import own
+from hostagent.runtime.guests.catalogue import PREFIX
 from runfiles.format import OWN_PROTOCOL
 from runfiles.reading import RunInput, runs_in
 from runfiles.reading import load as load_run
@@ -147,6 +148,8 @@ def _place_of(recorded: RunInput, place: Path) -> Path:
 def _recorded_protocol(recorded: RunInput, *, trusted: bool) -> str:
     """The protocol of a run. One that came with the run is a program from anywhere, and is loaded only if the user trusts it."""
     name = recorded.run.protocol
+    if recorded.run.guest:
+        return f"{PREFIX}{name}"
     files = {file.stem: file for file in (recorded.directory / OWN_PROTOCOL).glob("*")}
     if name not in files:
         # The record may name any file as its protocol.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from analysis.crew import Crew
+from hostagent.runtime.own import LOADED
 from scenarios import Scenario, Variant, Workload
 from scenarios.scenario import dump as dump_scenario
 from testbed.commands.run import analyse_runs, in_guest, kept_runs_told, new_results
@@ -34,6 +35,10 @@ def up(arguments: Namespace) -> int:
     workload = Workload(interval=arguments.interval, payload=arguments.payload)
     scenario = Scenario(network=find(arguments.topology), sources=tuple(arguments.source), workload=workload)
     (variant,) = choose([Variant(arguments.protocol, scenario, arguments.protocol)], (), parameters)
+    if variant.protocol in LOADED and LOADED[variant.protocol].is_guest:
+        raise CannotRun(
+            f"{variant.protocol} is a guest, whose packets the views of a live network cannot read: use ./castbed run"
+        )
     name = arguments.name or scenario.network.name.partition(":")[0]
     if name in remote.running():
         raise CannotRun(f"a network called {name!r} is up already: choose another name with --name")

@@ -36,12 +36,14 @@ class _Tcpdump:
 class Captures:
     """The captures of a run, from start to stop."""
 
-    def __init__(self, plan: Plan, directory: Path, private: Path) -> None:
+    def __init__(self, plan: Plan, directory: Path, private: Path, *, everything: bool = False) -> None:
+        """Start them. With `everything` they have all IPv4 packets, else datagrams of agents only."""
+        chosen = "ip" if everything else f"udp port {PORT}"
         directory.mkdir()
         self.planned = planned(plan)
         self.deaths: list[str] = []
         """A sentence for each tcpdump that ended without having been stopped."""
-        self._running = [_start(plan, directory, private, capture) for capture in self.planned]
+        self._running = [_start(plan, directory, private, capture, chosen) for capture in self.planned]
         self._ended: set[str] = set()
         self._stopped = False
         self._wait_until_listening()
@@ -116,7 +118,7 @@ def planned(plan: Plan) -> list[CaptureRecord]:
     return captures
 
 
-def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord) -> _Tcpdump:
+def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, chosen: str) -> _Tcpdump:
     if capture.both_ways:
         end, direction = plan.end(capture.target, capture.source), "inout"
     else:
@@ -125,7 +127,7 @@ def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord) -
         direction = "in" if last == capture.target else "out"
     messages = private / f"{end.interface}.{direction}"
     command = ["tcpdump", "-Z", "root", "-i", end.interface, "-Q", direction, "-n", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB)]
-    command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), f"udp port {PORT}"]
+    command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), chosen]
     with messages.open("wb") as output:
         process = subprocess.Popen(
             [*WITH_US, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -91,6 +91,8 @@ class Stage:
 
 def refuse_impossible(task: Task, machine: Machine) -> None:
     """Raise an error, before anything is made, if this machine cannot emulate the network of a task or inject its faults."""
+    if task.own is not None and task.own.is_guest and task.medium == "multicast":
+        raise CannotRun(f"{task.protocol} is a guest, which sends to each host by itself: run it without --medium multicast")
     refuse_network(task.scenario.network, machine)
     refuse_groups(task.routed_groups)
     refuse_faults(task.scenario.faults, machine)
@@ -127,7 +129,8 @@ def _on_network(
             emulate(network, machine, private, task.output / "controller.jsonl", progress, task.routed_groups)
         )
         before_traffic()
-        captures = Captures(emulation.plan, task.output / "captures", private)
+        guest = task.own is not None and task.own.is_guest
+        captures = Captures(emulation.plan, task.output / "captures", private, everything=guest)
         stack.callback(captures.kill)
         setting = _setting(task, private)
         # Drops are read before the agents start, as some agents send at once.

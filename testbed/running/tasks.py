@@ -82,7 +82,7 @@ def _make(task: Task) -> None:
         raise CannotRun(f"cannot write {task.output}: {error.strerror}") from None
     write_network(task.scenario.network, task.output / "network.json")
     dump_scenario(task.scenario, task.output / "scenario.json")
-    if task.own is not None:
+    if task.own is not None and not task.own.is_guest:
         (task.output / OWN_PROTOCOL).mkdir()
         copied = task.output / OWN_PROTOCOL / task.own.file_name
         copied.write_bytes(task.own.source)
@@ -131,7 +131,8 @@ def described(task: Task) -> dict[str, Any]:
         "promise": promise_of(task),
         "pack_ms": task.pack_ms,
         "medium": task.medium,
-        "program": task.own.words if task.own else None,
+        "program": task.own.words if task.own and not task.own.is_guest else None,
+        "guest": task.own is not None and task.own.is_guest,
     }
 
 

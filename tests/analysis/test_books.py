@@ -1,5 +1,7 @@
 """The decisions behind the books, on sums made by hand. That Spark makes the right sums is shown in test_job.py."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -31,14 +33,14 @@ def differences(run, costs=COSTS, journeys=(FINE,), **changes) -> tuple[str, ...
     run = RunInput(
         directory=run.directory,
         run=msgspec.structs.replace(
-            run.run, **{key: value for key, value in changes.items() if key in {"captures", "link_drops", "problems"}}
+            run.run, **{key: value for key, value in changes.items() if key in {"captures", "link_drops", "problems", "guest"}}
         ),
         network=run.network,
         counters=changes.get("counters", run.counters),
         faults=changes.get("faults", ()),
     )
     reports = changes.get("reports", [CaptureReport(capture.file, capture.captured) for capture in run.run.captures])
-    books = balance(run, costs, journeys, reports, changes.get("forks", ()))
+    books = balance(run, costs, journeys, reports, changes.get("forks", ()), changes.get("wrong_bits", 0))
     assert books.balanced == (not books.differences)
     return books.differences
 
@@ -211,3 +213,30 @@ def test_a_balance_of_few_packets_says_so(run):
     assert sentence == "only 25.0 % of packets were checked: faults would have excused the loss of the others"
     assert told_books(books(3)) == "books balanced, 25.0 % of packets checked"
     assert reservations_about(books(1)) == ()
+
+
+def test_packets_of_a_guest_are_accounted_for_at_links_only(run):
+    seen = [cost("h1", "s1", 5, "guest"), cost("s1", "h2", 5, "guest")]
+    assert differences(run, seen, (), guest=True) == ()
+    (lost,) = differences(run, [cost("h1", "s1", 5, "guest"), cost("s1", "h2", 4, "guest")], (), guest=True)
+    assert lost == "5 packets were seen on their way into s1, 4 on their way out, and 0 were dropped there"
+    dropped = [cost("h1", "s1", 5, "guest"), cost("s1", "h2", 3, "guest"), cost("s1", "h2", 1, "guest-outside")]
+    assert differences(run, dropped, (), guest=True, link_drops=drops("s1", loss=1)) == ()
+    (made,) = differences(run, [cost("h1", "s1", 4, "guest"), cost("s1", "h2", 5, "guest")], (), guest=True)
+    assert "4 datagrams were seen on their way into s1 and 5 on their way out" in made
+    assert differences(run, seen, (), guest=True, wrong_bits=2) == (
+        "2 packets were seen with a cost bit that does not match the clusters of sender and receiver",
+    )
+
+
+def test_the_books_of_a_guest_say_what_they_do_not_cover(run):
+    guest = dataclasses.replace(run, run=msgspec.structs.replace(run.run, guest=True))
+    books = balance(guest, [cost("h1", "s1", 1, "guest"), cost("s1", "h2", 1, "guest")], (), _reports(guest))
+    assert told_books(books) == "books balanced at links only, as for any guest"
+    assert reservations_about(books) == (
+        "packets of a guest are counted link by link: they are not told apart by message, and their journeys are not followed",
+    )
+
+
+def _reports(run: RunInput) -> list[CaptureReport]:
+    return [CaptureReport(capture.file, capture.captured) for capture in run.run.captures]

@@ -14,7 +14,7 @@ class MyNode(Maelstrom):
     name = "my-node"
     number = 254
     file = "./my-node"
-    command = ("./my-node",)
+    words = ("./my-node",)
 
 
 class Nodes:

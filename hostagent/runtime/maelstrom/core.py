@@ -23,15 +23,17 @@ before as repair; all others, such as answers, as control. Values are found in t
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from hostagent.contract.core import Core, Milliseconds, Parameters
+from hostagent.contract.core import Milliseconds, Parameters
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, SequenceNumber
 from hostagent.contract.promises import Carrier, Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.delivery import DeliverOnce
+from hostagent.runtime.programs import ProgramCore
 
 CLIENT: Final = "c1"
 # Leaves room in a datagram for the header and the numbers of the piece.
@@ -98,7 +100,7 @@ _decode = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Maelstrom(Core):
+class Maelstrom(ProgramCore):
     """The network and the client of one node. Each program has a subclass with its name."""
 
     summary = "a program that speaks the JSON lines of Maelstrom"
@@ -107,7 +109,7 @@ class Maelstrom(Core):
     messages = (Piece,)
     Parameters = MaelstromParameters
     parameters: MaelstromParameters
-    command: ClassVar[tuple[str, ...]]
+    words: ClassVar[tuple[str, ...]]
     """The program and its arguments."""
 
     def __init__(self, env: Environment, parameters: MaelstromParameters) -> None:
@@ -147,6 +149,10 @@ class Maelstrom(Core):
             raise ValueError(
                 f"order={parameters.order} can be judged only with deliveries=reported, as an answer to read has no order"
             )
+
+    def command(self, addresses: Mapping[str, str], directory: Path) -> tuple[str, ...]:  # noqa: ARG002 - it knows nodes only
+        """The user's program."""
+        return self.words
 
     def on_start(self, stored: Mapping[str, Any]) -> None:  # noqa: ARG002 - the program has its own storage, if any
         """Tell the program who it is, and who its neighbours are."""

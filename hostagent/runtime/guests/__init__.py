@@ -1,0 +1,1 @@
+"""Guests: real systems that run beside Castbed's protocols, on the same networks."""
