@@ -111,5 +111,5 @@ class Questions(Part):
 
     def _wait(self, host: str) -> None:
         self._due[host] = self._asked
-        wait_s = self._trips.wait_s(host, min(self._repetitions.get(host, 0), 20))
+        wait_s = self._trips.wait_s(host, self._repetitions.get(host, 0))
         self.env.set_timer(host, wait_s * self.env.random.uniform(1.0, JITTER))

@@ -11,6 +11,9 @@ SHORTEST_WAIT_S: Final = 0.02
 FIRST_WAIT_S: Final = 0.3
 """How long to wait for the first answer of a host: more than a round trip through a queue of 100 packets on a 10 Mbit/s link."""
 
+# A wait doubles at most so often: a question may be repeated for ever, and 2.0**1024 is more than a float can be.
+MOST_DOUBLINGS: Final = 20
+
 
 class RoundTrips:
     """The mean round trip to each host, smoothed, and its mean deviation. Nothing is ever awaited for longer than `longest_s`."""
@@ -42,4 +45,4 @@ class RoundTrips:
     def wait_s(self, host: str, repetition: int = 0) -> float:
         """How long to wait for the answer of a host to a question that was repeated so many times."""
         mean_s, deviation_s = self._trips_s.get(host, (self._first_s, 0.0))
-        return min(max(SHORTEST_WAIT_S, mean_s + 4 * deviation_s) * 2.0**repetition, self._longest_s)
+        return min(max(SHORTEST_WAIT_S, mean_s + 4 * deviation_s) * 2.0 ** min(repetition, MOST_DOUBLINGS), self._longest_s)

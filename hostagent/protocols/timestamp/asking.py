@@ -62,7 +62,7 @@ class Asking(Part):
         """Ask again if somebody is waited for, after the time that its answer should take; longer with each time."""
         if not self._waits and (owing := self._owing()):
             self._waits = True
-            wait_s = max(self._trips.wait_s(host, min(self._asked.get(host, 0), 20)) for host in owing)
+            wait_s = max(self._trips.wait_s(host, self._asked.get(host, 0)) for host in owing)
             self.env.set_timer("ask", wait_s * self.env.random.uniform(1.0, JITTER))
 
     def on_timer(self, name: str) -> None:
