@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from hostagent.parts.election import Call
+from hostagent.protocols.timestamp.messages import Install, Stamp
 from hostagent.protocols.timestamp.protocol import Timestamp
 from tests.hostagent.world import World
 from tests.mutants.timestamp import DOUBTED
@@ -79,3 +81,75 @@ def test_whatever_the_detectors_say_all_hosts_deliver_in_one_order(size, seeds):
 def test_hosts_with_one_thing_broken_would_disagree(core, seed):
     assert not agree(doubt(core, seed)[0])
     assert agree(doubt(Timestamp, seed)[0])
+
+
+def suspect(world, host, *suspected):
+    """A host suspects these hosts, and nobody else."""
+    world[host].core.views.detector.suspected = dict.fromkeys(suspected)
+
+
+def stand(world, host):
+    views = world[host].core.views
+    views.election.stand(views.election.role)
+    world[host].carry_out()
+
+
+def until_all_have_voted(world):
+    """h3 is suspected, h1 stands, and all vote for it; no vote arrives. Then nobody suspects anybody."""
+    for host in ("h1", "h2"):
+        suspect(world, host, "h3")
+    stand(world, "h1")
+    while any(world[host].core.views.election.epoch(("h1", 0)) == 0 for host in world.hosts):
+        world.hand_over()
+    world.lose()
+    for host in ("h1", "h2"):
+        suspect(world, host)
+
+
+def run(world, seconds):
+    """Let time pass on a network that loses nothing; what was sent meanwhile."""
+    before, end = len(world.sent), world.now_s + seconds
+    while world.now_s < end:
+        world.expire()
+        world.settle()
+    return [packet.message for packet in world.sent[before:]]
+
+
+def test_a_host_that_nobody_needs_to_be_elected_stands_no_more_when_its_doubt_is_over():
+    world = World(Timestamp, 3, detector="suspect")
+    suspect(world, "h1", "h3")
+    stand(world, "h1")
+    world.settle()
+    suspect(world, "h1")
+    run(world, 5.0)
+    assert not any(isinstance(message, Call) for message in run(world, 20.0))
+    assert [world[host].core.view for host in world.hosts] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("restarted", [["h1"], ["h1", "h2", "h3"]], ids=["the candidate", "everybody"])
+def test_hosts_that_have_voted_for_a_view_that_nobody_makes_elect_again_though_nobody_is_suspected_any_more(restarted):
+    world = World(Timestamp, 3, detector="suspect")
+    until_all_have_voted(world)
+    for host in restarted:
+        world.restart(host)
+    world.broadcast("h2")
+    run(world, 20.0)
+    assert [world.delivered(host) for host in world.hosts] == [[("h2", 1)]] * 3
+    assert not any(isinstance(message, Call) for message in run(world, 20.0))
+
+
+def test_a_host_that_has_voted_and_does_not_hear_of_the_view_is_told_when_it_stands():
+    world = World(Timestamp, 3, detector="suspect")
+    until_all_have_voted(world)
+    while world["h2"].core.view == 0 and world.now_s < 20.0:
+        world.expire()
+        while world.in_flight:
+            world.in_flight = [
+                packet for packet in world.in_flight if packet.to != "h3" or not isinstance(packet.message, Install | Stamp)
+            ]
+            if world.in_flight:
+                world.hand_over()
+    assert world["h2"].core.view > world["h3"].core.view == 0
+    run(world, 20.0)
+    assert {world[host].core.view for host in world.hosts} == {world["h2"].core.view}
+    assert not any(isinstance(message, Call) for message in run(world, 20.0))

@@ -2,9 +2,10 @@
 
 A view names the hosts that are waited for. The first one has all hosts; a new one is made by a host that a majority has elected for it
 (`hostagent.parts.election`), when the failure detector of somebody (`hostagent.parts.detector`) suspects a member, or trusts a host that
-is none. A host that has voted says nothing of its clock before it knows the new view. With its vote it says how many messages of each
-source it has, in the last view of which it had everything (`standing.py`). The highest of these numbers, of the voters with the newest
-such view, are the *cut*: messages beyond it are void, and their sources stamp and send them anew in the next view that has them as members.
+is none. A host that has voted says nothing of its clock before it knows the new view; so if nobody makes that view, there must be another,
+also when nobody is suspected any more. With its vote it says how many messages of each source it has, in the last view of which it had
+everything (`standing.py`). The highest of these numbers, of the voters with the newest such view, are the *cut*: messages beyond it are
+void, and their sources stamp and send them anew in the next view that has them as members.
 
 Why nothing that was delivered is void, also at a host that is taken out wrongly: in this mode a message is delivered only when all
 members of the view have it, and everything up to the cut. They are a majority, so one of them is among the voters, says so, and the
@@ -25,7 +26,7 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, host_set
 from hostagent.parts.detector import Detector, Heartbeat
-from hostagent.parts.election import Election, Subject
+from hostagent.parts.election import Election, Refusal, Subject
 from hostagent.parts.round_trips import RoundTrips
 from hostagent.protocols.timestamp.messages import Have, Install
 from hostagent.protocols.timestamp.parameters import TimestampParameters
@@ -61,7 +62,11 @@ class Views(Part):
         self.election = self.add(
             "election",
             lambda own: Election(
-                own, trips, state=self._state, on_elected=self._make, is_content=lambda _: self._wanted() == self._core.members
+                own,
+                trips,
+                state=self._state,
+                on_elected=self._make,
+                is_content=lambda _: self._wanted() == self._core.members and not self.is_frozen,
             ),
         )
         self._wrong = 0
@@ -88,13 +93,19 @@ class Views(Part):
             return
         else:
             self.election.on_message(sender, message, expensive)
+            if isinstance(message, Refusal) and message.voted > self._core.view:
+                # The sender may know a view that this host does not: who hears of an older view tells its own.
+                self.env.send(sender, self._core.stamp(asks=True), Purpose.CONTROL)
 
     def on_timer(self, name: str) -> None:
-        """Look whether the right hosts are waited for."""
+        """Look whether the right hosts are waited for, and whether a view that this host has voted for was made."""
         if name != "review":
             super().on_timer(name)
         wanted = self._wanted()
-        is_wrong = wanted != self._core.members and 2 * len(wanted) > len(self.env.hosts)
+        if wanted == self._core.members:
+            # Whoever stood for a suspicion that is over would be refused for ever.
+            self.election.settled(self.election.role, self._core.view, self.env.host)
+        is_wrong = (wanted != self._core.members or self.is_frozen) and 2 * len(wanted) > len(self.env.hosts)
         self._wrong = self._wrong + 1 if is_wrong else 0
         if is_wrong and (wanted[0] == self.env.host or self._wrong > REVIEWS):
             self._wrong = 0
