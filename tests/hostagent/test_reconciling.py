@@ -1,5 +1,6 @@
 """One order out of several histories (third paper, sections 7.1.1 and 7.3), with the paper's own example."""
 
+import msgspec
 import pytest
 
 from hostagent.contract.messages import LISTED, host_set, hosts_in
@@ -12,6 +13,7 @@ from hostagent.protocols.propagation_graph.reconciling import (
     for_host,
     make_plan,
     merged,
+    rightful,
 )
 
 HOSTS = ("a", "b", "c", "d", "e")
@@ -77,13 +79,39 @@ def test_a_host_that_recovers_with_rollback_keeps_what_fits_and_takes_back_the_t
     """Figure 7.4: c delivered beta-2, alpha-3, beta-3; the others delivered alpha-3, beta-2, beta-3."""
     delivered, order = [A1, A2, B1, B2, A3, B3], [B1, A3, B2, B3]
     passed = {A1.flow: 3, B1.flow: 3}
-    assert delivered[diverges_at(delivered, order, passed) :] == [B2, A3, B3]
-    assert diverges_at(order, order, passed) == len(order)
+    right = rightful("d", delivered, order, passed, HOSTS)
+    assert right == [A1, A2, B1, A3, B2, B3]
+    assert delivered[diverges_at(delivered, right) :] == [B2, A3, B3]
+    assert diverges_at(order, rightful("d", order, order, passed, HOSTS)) == len(order)
 
 
 def test_a_message_that_nobody_else_knows_is_taken_back_and_one_that_everybody_has_is_not():
-    assert diverges_at([A1, A2], [], {A1.flow: 1}) == 1
-    assert diverges_at([A1, A2], [], {A1.flow: 2}) == 2
+    assert rightful("d", [A1, A2], [], {A1.flow: 1}, HOSTS) == [A1]
+    assert rightful("d", [A1, A2], [], {A1.flow: 2}, HOSTS) == [A1, A2]
+    assert diverges_at([A1, A2], [A1]) == 1
+    assert diverges_at([A1, A2], [A1, A2]) == 2
+
+
+def test_a_message_that_everybody_has_is_delivered_again_if_it_is_taken_back_with_one_before_it():
+    """Nobody else knows beta-1, and all have alpha-1."""
+    assert rightful("d", [B1, A1], [A2], {A1.flow: 2}, HOSTS) == [A1, A2]
+
+
+def test_a_message_that_everybody_has_comes_before_one_that_was_lost_and_passed_on_again():
+    """Others have beta-1 of the same graph before alpha-1, or of a later graph after it."""
+    again, passed = msgspec.structs.replace(B1, graph=5), {A1.flow: 1, B1.flow: 1}
+    assert rightful("d", [G1, B1, A1], [B1], passed, HOSTS) == [B1, A1]
+    assert rightful("d", [G1, B1, A1], [again], passed, HOSTS) == [A1, again]
+
+
+def test_a_message_that_everybody_has_keeps_its_side_of_those_that_another_host_has_too():
+    """Host c delivered beta, gamma, alpha. Host a has gamma before alpha too; beta and gamma are both for c only."""
+    beta, gamma, alpha = (
+        Entry(LISTED, "a", number, host_set(to, HOSTS), b"") for number, to in ((1, "ce"), (2, "ac"), (3, "abc"))
+    )
+    passed = {one.flow: one.sequence for one in (beta, gamma, alpha)}
+    assert rightful("c", [beta, gamma, alpha], [alpha, beta], passed, HOSTS) == [gamma, alpha, beta]
+    assert rightful("c", [beta, gamma, alpha], [beta, alpha], passed, HOSTS) == [beta, gamma, alpha]
 
 
 def test_what_every_host_that_stays_has_is_dropped_unless_it_is_kept_for_those_who_failed():

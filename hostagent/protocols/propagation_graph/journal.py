@@ -1,7 +1,8 @@
 """What one host has passed on and delivered since a graph began, and which of its own messages are not known to be part of the order.
 
 What is kept is forgotten when the message is *settled*: all hosts that it is for have it, and a majority of all hosts knows. Then every
-later plan counts the message as part of the order, though nobody can show it any more. Each source settles its own messages (`Settling`):
+later plan counts the message as part of the order, though nobody can show it any more. A host that has to take it back, because it
+delivered before it what has lost its place, delivers it again out of its own journal. Each source settles its own messages (`Settling`):
 
     source   in every period, to all other hosts of the graph, for each flow with messages that are not settled: the last one that all its
              destinations have, and the last one that is settled (`Mark`)
@@ -20,7 +21,7 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import Purpose, hosts_in
 from hostagent.protocols.propagation_graph.items import Has, Mark
-from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Passed, Plan, diverges_at
+from hostagent.protocols.propagation_graph.reconciling import Entry, Flow, Passed, Plan, diverges_at, rightful
 
 
 class Journal(Part):
@@ -123,12 +124,12 @@ class Journal(Part):
         mine = [entry for entry in self._entries.values() if self._is_mine(entry)]
         here = {entry.message for entry in mine}
         due = [entry for entry in plan.order if self._is_mine(entry) and (entry.message in here or self.is_due(entry))]
-        wrong = mine[diverges_at(mine, due, passed) :]
+        right = rightful(self.env.host, mine, due, passed, self.env.hosts)
         if self._rolls_back:
-            for entry in reversed(wrong):
+            for entry in reversed(mine[diverges_at(mine, right) :]):
                 self.env.take_back(*entry.message)
                 self._delivered[entry.flow] = entry.sequence - 1
-        for entry in due:
+        for entry in right:
             self._deliver(entry)
 
     def _deliver(self, entry: Entry) -> None:

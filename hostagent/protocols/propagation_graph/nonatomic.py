@@ -239,12 +239,14 @@ class NonAtomic(Part):
 
     def accept(self, plan: Plan) -> bool:
         """Store a plan with the payloads that this host has, unless a higher graph was promised."""
-        has = {entry.message: entry for entry in (*self._journal.entries, *self._plan.order)}
-        order = [entry if entry.payload is not None else has.get(entry.message) for entry in plan.order]
-        complete = [entry for entry in order if entry is not None]
-        if plan.graph != self.promised or len(complete) < len(order):
+        has = {entry.message: entry.payload for entry in (*self._journal.entries, *self._plan.order)}
+        order = [
+            entry if entry.payload is not None else msgspec.structs.replace(entry, payload=has.get(entry.message))
+            for entry in plan.order
+        ]
+        if plan.graph != self.promised or any(entry.payload is None for entry in order):
             return False
-        self._plan = msgspec.structs.replace(plan, order=complete)
+        self._plan = msgspec.structs.replace(plan, order=order)
         self.env.store("plan", self._plan)
         self.env.trace("accepted", graph=plan.graph)
         return True
@@ -346,7 +348,7 @@ class NonAtomic(Part):
         match item:
             case Enter(graph=graph) | Pass(graph=graph):
                 if graph == self.opened and self.is_open:
-                    self._pass_on(Entry(item.group, item.origin, item.sequence, item.to, item.payload))
+                    self._pass_on(Entry(item.group, item.origin, item.sequence, item.to, item.payload, graph))
                 elif graph > self.opened:
                     self._keep(item)
             case ReportPiece(graph=graph):

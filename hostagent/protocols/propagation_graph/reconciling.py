@@ -41,6 +41,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The hosts that it is for."""
     payload: _Bytes | None
     """None in a plan for a host that has the message."""
+    graph: SequenceNumber = 0
+    """The graph in which it took its place in the order. A message that was lost with a host is passed on again, in a later graph."""
 
     @property
     def message(self) -> MessageId:
@@ -199,17 +201,60 @@ def for_host(plan: Plan, report: Report) -> Plan:
     return msgspec.structs.replace(plan, order=slim)
 
 
-def diverges_at(delivered: Sequence[Entry], order: Sequence[Entry], passed: Passed) -> int:
-    """How many of the messages that a host has delivered stand where the order has them: all before the first that does not.
+def rightful(
+    host: str, delivered: Sequence[Entry], order: Sequence[Entry], passed: Passed, hosts: tuple[str, ...]
+) -> list[Entry]:
+    """What a host should have delivered, in order: the messages of a plan, and those that everybody has.
 
     `order` has those messages of a plan that are for the host, without those that it delivered before the first of `delivered`. A message
-    that is part of the order, but not of the plan, is one that everybody has.
+    that is part of the order, but not of the plan, is one that all hosts that it is for have. Where another host has both, it stays on its
+    side of a message that kept its place, and comes before any other: also before one that this host delivered first, but that was lost
+    and was passed on again in a later graph. Else it stays where it is if it can.
     """
-    planned = {entry.message for entry in order}
-    due = iter(order)
-    for place, entry in enumerate(delivered):
-        if entry.message not in planned and passed.get(entry.flow, 0) >= entry.sequence:
+    planned = {entry.message: place for place, entry in enumerate(order)}
+    kept = {
+        entry.message for entry in delivered if entry.message in planned and order[planned[entry.message]].graph == entry.graph
+    }
+    everybodys = {
+        entry.message for entry in delivered if entry.message not in planned and entry.sequence <= passed.get(entry.flow, 0)
+    }
+    either = kept | everybodys
+
+    def ties(entry: Entry) -> list[str | Flow]:
+        """Two messages have a tie in common if they are of one flow, or another host has both."""
+        return [entry.flow, *(other for other in hosts_in(entry.to, hosts) if other != host)]
+
+    latest: dict[MessageId, int] = {}
+    """For each message that everybody has, the last place in the plan that it may come right before."""
+    bounds: dict[str | Flow, int] = {}
+    later = [entry for entry in order if entry.message not in kept]
+    for entry in (*later, *(entry for entry in reversed(delivered) if entry.message in either)):
+        tied = ties(entry)
+        place = planned.get(entry.message, -1)
+        if place < 0:
+            place = latest[entry.message] = min(bounds.get(tie, len(order)) for tie in tied)
+        for tie in tied:
+            bounds[tie] = min(place, bounds.get(tie, place))
+    ahead: dict[int, list[Entry]] = {}
+    here = 0
+    bounds.clear()
+    for entry in delivered:
+        if entry.message in kept:
+            place = planned[entry.message] + 1
+            here = max(here, place)
+        elif entry.message in everybodys:
+            place = max([min(here, latest[entry.message]), *(bounds.get(tie, 0) for tie in ties(entry))])
+            ahead.setdefault(place, []).append(entry)
+        else:
             continue
-        if (following := next(due, None)) is None or following.message != entry.message:
+        for tie in ties(entry):
+            bounds[tie] = max(place, bounds.get(tie, 0))
+    return [entry for place in range(len(order) + 1) for entry in (*ahead.get(place, ()), *order[place : place + 1])]
+
+
+def diverges_at(delivered: Sequence[Entry], right: Sequence[Entry]) -> int:
+    """How many of the messages that a host has delivered stand where they should: all before the first that does not."""
+    for place, entry in enumerate(delivered):
+        if place >= len(right) or right[place].message != entry.message:
             return place
     return len(delivered)
