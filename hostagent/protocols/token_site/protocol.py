@@ -238,10 +238,9 @@ class TokenSite(Core):
             if self._ledger.supply(supply.number, supply.origin, supply.sequence, supply.payload):
                 self.env.receive(supply.origin, supply.sequence)
             if not self._lists.is_settled and not self._lists.is_joining and self._ledger.top >= self._token.committed:
-                # This host has caught up with the others.
+                # This host has caught up with the others, who refuse the invitation of one that is far behind.
                 self._ledger.deliver(self._token.committed)
-                if not self._lists.is_inviting:
-                    self._lists.originate()
+                self._lists.originate()
 
     def _on_query(self, sender: str, query: Query) -> None:
         """Tell a site that waits what it does not know, and that there is a token if it is here."""

@@ -181,12 +181,12 @@ class Reformation(Part):
             # The new list may be in force, and the first acknowledgement was lost.
             self._ask()
             self._wait(self._pace.wait_for_all_s(self._rounds))
-        elif self._joins and self.seen > self.promised:
-            # Another originator has a higher version. If both tried again at once, none would ever be finished.
+        elif self._joins and self.seen > self.promised and self._failures:
+            # Another originator has a higher version, not for the first time. If both tried again at once, none would ever be finished.
             self._failures = min(self._failures + 1, MOST_DOUBLINGS)
             self._originator, self._joins, self._plan = "", {}, None
             self._wait_for_list()
-        elif not self._joins or (self._plan and self._rounds > TRIES):
+        elif not self._joins or self.seen > self.promised or (self._plan and self._rounds > TRIES):
             self._failures = min(self._failures + 1, MOST_DOUBLINGS)
             self.originate()
         elif self._plan is None:
