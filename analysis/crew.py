@@ -39,8 +39,9 @@ class Crew:
             self._thread.start()
 
     def _start(self) -> None:
-        # Py4J logs a traceback for every call that Ctrl-C interrupts; the exceptions that matter are raised as well.
-        logging.disable(logging.CRITICAL)
+        # Py4J logs a traceback for every call that Ctrl-C interrupts; the exceptions that matter are raised as well. The loggers of others,
+        # through which Mininet prints, stay as they are.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         try:
             from analysis.spark import start_session
 
