@@ -61,6 +61,8 @@ class Crew:
 
     def do(self, tasks: Sequence[Task], schema: pa.Schema, rows: int | None = None) -> pa.Table:
         """Carry out the tasks, here if they read few rows, else in Spark's workers. Returns all that they gave."""
+        if not tasks:
+            return schema.empty_table()
         if self._master is None and rows is not None and rows <= SMALL:
             return pa.Table.from_batches([batch for task in tasks for batch in task()], schema)
         session = self.session()

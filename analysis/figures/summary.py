@@ -125,15 +125,7 @@ def summarise(
     """
     connectivity = connectivity_of(run)
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
-    counters = {host: run.counters.get(host, {}) for host in run.network.hosts}
-    loads = {host: counted.get("sent", 0) + counted.get("received", 0) for host, counted in counters.items()}
-    if run.run.guest:
-        # Nobody counts a guest's packets at its hosts, but each crosses the links of its hosts.
-        leaving, arriving = (
-            seen([cost for cost in link_costs if cost.purpose == GUEST]) for seen in (seen_leaving, seen_arriving)
-        )
-        loads = {host: leaving[host] + arriving[host] for host in counters}
-    load, busiest = max((load, host) for host, load in loads.items())
+    load, busiest = max((load, host) for host, load in _loads(run, link_costs).items())
     pairs = sum(len({*to} - {origin}) for (origin, _), to in history.destinations.items())
     bounds = lower_bounds(run.network, history, multicasts=run.run.medium == "multicast")
     return Summary(
@@ -170,6 +162,16 @@ def summarise(
         captures=tuple(sorted(reports, key=lambda report: report.file)),
         link_costs=tuple(sorted(link_costs, key=lambda cost: (cost.link, cost.source, cost.purpose))),
     )
+
+
+def _loads(run: RunInput, link_costs: Sequence[LinkCost]) -> dict[str, int]:
+    """Datagrams that each host sent and received. Nobody counts a guest's packets at its hosts, but each crosses the links of its hosts."""
+    if run.run.guest:
+        guests = [cost for cost in link_costs if cost.purpose == GUEST]
+        leaving, arriving = seen_leaving(guests), seen_arriving(guests)
+        return {host: leaving[host] + arriving[host] for host in run.network.hosts}
+    counters = {host: run.counters.get(host, {}) for host in run.network.hosts}
+    return {host: counted.get("sent", 0) + counted.get("received", 0) for host, counted in counters.items()}
 
 
 def _cost(

@@ -21,7 +21,7 @@ import msgspec
 from analysis.judging.history import History, MessageId
 from analysis.judging.network_state import Ground, moment
 from analysis.judging.parents import named, reformations, sources
-from analysis.judging.properties.delivery.missing_deliveries import deliverers
+from analysis.judging.properties.delivery.missing_deliveries import Deliverers, deliverers
 from runfiles.format import LATE, TREE
 from runfiles.reading import RunInput
 
@@ -56,12 +56,13 @@ def healings(run: RunInput, history: History) -> tuple[Healing, ...]:
     marks = list(_marks(run))
     if not marks or not history.broadcasts:
         return ()
-    lacks = list(_lacks(history, marks[0].at_ns))
+    delivered = deliverers(history)
+    lacks = list(_lacks(history, delivered, marks[0].at_ns))
     what, stands = _structure(run, history)
     ends = [*(mark.at_ns for mark in marks[1:]), history.ended_ns]
     found = []
     for mark, end_ns in zip(marks, ends, strict=True):
-        caught_up_ns = _caught_up(history, lacks, mark, end_ns)
+        caught_up_ns = _caught_up(delivered, lacks, mark, end_ns)
         stands_ns = stands.get(mark.at_ns) if what == "tree" else _ring_stands(run, history, mark, end_ns) if what else None
         found.append(Healing(mark.at_ns, mark.cause, caught_up_ns, what, stands_ns))
     return tuple(found)
@@ -93,10 +94,9 @@ def _marks(run: RunInput) -> Iterator[_Mark]:
         yield _Mark(at_ns, named(list(happened)), {host: parts[host] for host in ground.running})
 
 
-def _lacks(history: History, first_fault_ns: int) -> Iterator[_Lack]:
+def _lacks(history: History, delivered: Mapping[MessageId, Deliverers], first_fault_ns: int) -> Iterator[_Lack]:
     """Everything that some host lacked at some time."""
-    sent, delivered = history.broadcast_at, deliverers(history)
-    usual_ns = _usual(history, first_fault_ns)
+    sent, usual_ns = history.broadcast_at, _usual(history, first_fault_ns)
     for message, to in history.destinations.items():
         has, since_ns = delivered.get(message, {}), sent[message] + usual_ns + LATE_NS
         for host in to:
@@ -115,8 +115,7 @@ def _usual(history: History, first_fault_ns: int) -> int:
     return round(median(before or took.values())) if took else 0
 
 
-def _caught_up(history: History, lacks: Iterable[_Lack], mark: _Mark, end_ns: int) -> int | None:
-    delivered = deliverers(history)
+def _caught_up(delivered: Mapping[MessageId, Deliverers], lacks: Iterable[_Lack], mark: _Mark, end_ns: int) -> int | None:
     last_ns = mark.at_ns
     for lack in lacks:
         is_over = lack.until_ns is not None and lack.until_ns <= mark.at_ns
@@ -128,7 +127,7 @@ def _caught_up(history: History, lacks: Iterable[_Lack], mark: _Mark, end_ns: in
     return last_ns - mark.at_ns
 
 
-def _is_gone(lack: _Lack, delivered: Mapping[MessageId, Mapping[str, object]], mark: _Mark) -> bool:
+def _is_gone(lack: _Lack, delivered: Mapping[MessageId, Deliverers], mark: _Mark) -> bool:
     """Whether nobody but the origin of a message ever had it, and the origin does not run."""
     origin = lack.message[0]
     return origin not in mark.part_of and not (delivered.get(lack.message, {}).keys() - {origin})

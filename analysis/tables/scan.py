@@ -253,7 +253,7 @@ def _sums(costs: pa.Table) -> pa.Table:
 
 def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch as captured to a batch of the packets table: numbers become names."""
-    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    capture = names.captures[item]
     by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
     sender = _lookup(batch["sender"], by_number, names.hosts)
     origin = _lookup(batch["origin"], by_number, names.hosts)
@@ -268,42 +268,42 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     def own(values: Any) -> pa.Array:
         return pc.if_else(ours, values, None)
 
-    columns = {
-        "link": pa.repeat(link, rows),
-        "source": pc.if_else(backwards, capture.target, capture.source),
-        "target": pc.if_else(backwards, capture.source, capture.target),
-        "expensive": pa.repeat(expensive, rows),
-        "at_ns": batch["at_ns"],
+    columns = _on_link(names, item, batch, backwards) | {
         "sender": pc.if_else(ours, sender, by_address),
         "destination": _destinations(names, batch["destination"]),
-        "dscp": batch["dscp"],
-        "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
         "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
         "origin": own(origin),
         **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
     }
-    return batch_of(PACKETS, rows, columns)
+    return batch_of(PACKETS, batch.num_rows, columns)
 
 
 def _guest_packets(names: _Names, item: int, batch: pa.RecordBatch, start_ns: int, end_ns: int) -> pa.RecordBatch:
     """A batch as captured to a batch of the packets table, in a run of a guest: packets from hosts are the guest's."""
-    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    capture = names.captures[item]
     sender = _lookup(batch["source"], names.addresses, names.hosts)
     inside = pc.and_(pc.greater_equal(batch["at_ns"], start_ns), pc.less(batch["at_ns"], end_ns))
     backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(sender, ""), capture.source))
-    columns = {
+    columns = _on_link(names, item, batch, backwards) | {
+        "sender": sender,
+        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "purpose": pc.if_else(sender.is_valid(), pc.if_else(inside, GUEST, GUEST_OUTSIDE), None),
+    }
+    return batch_of(PACKETS, batch.num_rows, columns)
+
+
+def _on_link(names: _Names, item: int, batch: pa.RecordBatch, backwards: pa.Array) -> dict[str, Any]:
+    """Where packets were seen, and what their Ethernet and IP headers say."""
+    rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
+    return {
         "link": pa.repeat(link, rows),
         "source": pc.if_else(backwards, capture.target, capture.source),
         "target": pc.if_else(backwards, capture.source, capture.target),
         "expensive": pa.repeat(expensive, rows),
         "at_ns": batch["at_ns"],
-        "sender": sender,
-        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
         "dscp": batch["dscp"],
         "bytes": pc.add(batch["ip_length"], _ETHERNET_HEADER),
-        "purpose": pc.if_else(sender.is_valid(), pc.if_else(inside, GUEST, GUEST_OUTSIDE), None),
     }
-    return batch_of(PACKETS, rows, columns)
 
 
 def _destinations(names: _Names, addresses: pa.Array) -> pa.Array:

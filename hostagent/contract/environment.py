@@ -10,7 +10,7 @@ Each part of a protocol has its own name space for storage keys and timers: `cor
 key or timer is named `SPACE/NAME`. The name of a space contains no slash, so no two keys or timers collide.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -149,6 +149,10 @@ class Environment:
         encoded = self._encoded(message, purpose)
         receivers: list[Receiver] = [group] if self.multicasts and others else [*others]
         self.effects.sends += [(receiver, encoded) for receiver in receivers]
+
+    def shuffled(self, hosts: Sequence[str]) -> list[str]:
+        """Hosts in another order each time, for what is sent to each of them again and again: `multicast` says why."""
+        return self.random.sample(hosts, len(hosts))
 
     def multicast_to(self, to: Destination, message: Message, purpose: Purpose) -> None:
         """Send a message of the application to its destinations: as `multicast` to a group, or to each of the hosts that were listed."""

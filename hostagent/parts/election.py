@@ -189,8 +189,7 @@ class Election(Part):
             silent = [elector for elector in self._others(subject) if elector not in ballot.states]
             for elector in silent:
                 self._trips.forget(elector)
-            # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
-            self._call(subject, ballot, self.env.random.sample(silent, len(silent)))
+            self._call(subject, ballot, self.env.shuffled(silent))
             return
         ballot.standing, ballot.trial = max(ballot.epoch, ballot.highest) + 1, True
         self._begin(subject, ballot)

@@ -10,7 +10,7 @@ from simulator.shrink import broken
 from simulator.swarm import draw_case
 
 # Schedules in which a mutant must be caught.
-MOST_SCHEDULES = 2000
+MOST_SCHEDULES = 1000
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import pytest
 
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.cluster_tree import ClusterTree
+from hostagent.protocols.trans_total.protocol import TransTotal
 from scenarios.faults import DropMessage, Partition
 from scenarios.nonprogrammable_servers import cycle
 from simulator.cases import Case, load, run
 from simulator.swarm import draw_case
-from tests.mutants import cluster_tree, recorded
+from tests.mutants import cluster_tree, recorded, trans_total
 from tests.mutants.every import MUTANTS
 from tests.mutants.mutant import MOST_SCHEDULES
 from tests.mutants.parts import with_part
@@ -71,8 +72,9 @@ def test_a_mutant_is_caught_where_the_protocol_holds(mutant):
         (load(CASES / "cluster-tree-407.json"), with_part(ClusterTree, "exchange", cluster_tree.ProbesTheHostItMet)),
         (FIGURE_4_1, with_part(ClusterTree, "exchange", cluster_tree.FillsNoGapsOfStrangers)),
         (CYCLE, cluster_tree.NeverBreaksCycles),
+        (load(CASES / "trans-total-1547.json"), with_part(TransTotal, "reminders", trans_total.NeverAsksForVotes)),
     ],
-    ids=["523", "407", "figure-4-1", "cycle"],
+    ids=["523", "407", "figure-4-1", "cycle", "1547"],
 )
 def test_a_mutant_that_campaigns_seldom_catch_is_caught_by_a_case_of_its_own(case, core):
     assert run(case, core).judgement.verdict == "violated"

@@ -192,7 +192,6 @@ MUTANTS = (
             },
             "reminders": {
                 NeverRemindsAndNeverAsksForVotes: "Nobody tells others what there is, except after a restart.",
-                NeverAsksForVotes: "Who waits for votes in vain goes on waiting.",
             },
         }.items()
         for mistake, wrong in mistakes.items()

@@ -110,8 +110,7 @@ class Leading(Part):
             self._timed = 0
             self._trips.forget(MAJORITY)
         lagging = [peer for peer in self.env.peers if self._lags(peer)]
-        # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
-        for peer in self.env.random.sample(lagging, len(lagging)):
+        for peer in self.env.shuffled(lagging):
             self._silent[peer] += 1
             self.env.send(peer, self._status(asks=True), Purpose.CONTROL)
         if self._is_full():

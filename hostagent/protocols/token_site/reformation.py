@@ -227,8 +227,7 @@ class Reformation(Part):
         if len(to) == len(self.env.peers):
             self.env.multicast(EVERYBODY, invite, Purpose.CONTROL, turn=self._rounds)
         else:
-            # Of a burst that is longer than a queue always the same places are dropped, so each burst has another order.
-            for host in self.env.random.sample(to, len(to)):
+            for host in self.env.shuffled(to):
                 self.env.send(host, invite, Purpose.CONTROL)
         self._wait(self._pace.wait_for_all_s(min(self._rounds, MOST_DOUBLINGS)))
 
@@ -282,7 +281,7 @@ class Reformation(Part):
     def _urge(self, plan: NewList) -> None:
         """Send the new list to those that have not agreed; if all have, tell its first token site again that it is in force."""
         waiting = [host for host in hosts_in(plan.members, self.env.hosts) if host not in self._agreed and host != self.env.host]
-        for host in self.env.random.sample(waiting, len(waiting)):
+        for host in self.env.shuffled(waiting):
             self.env.send(host, plan, Purpose.CONTROL)
         if self.env.host in self._agreed and not waiting:
             self._commit(plan)
