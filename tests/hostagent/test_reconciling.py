@@ -159,7 +159,7 @@ def test_a_host_is_sent_only_the_payloads_that_it_lacks():
 @pytest.mark.parametrize("order", [(A1, B1, A2), (B1, A1, A2), (A1, A2, B1)])
 def test_every_history_is_a_part_of_the_merged_order(order):
     reports = {"a": report(*(one for one in order if one.group == ALPHA)), "c": report(*order), "d": report(*order[:2])}
-    assert merged(reports, HOSTS) == list(order)
+    assert merged(reports, HOSTS, forgets_in_order=True) == list(order)
 
 
 @pytest.mark.parametrize("keeps_for_all", [False, True])
@@ -176,7 +176,16 @@ def test_a_host_that_has_forgotten_a_settled_message_does_not_lack_it(keeps_for_
 
 
 def test_reports_that_contradict_each_other_still_give_an_order():
-    assert {one.message for one in merged({"a": report(A1, A2), "b": report(A2, A1)}, HOSTS)} == {A1.message, A2.message}
+    reports = {"a": report(A1, A2), "b": report(A2, A1)}
+    assert {one.message for one in merged(reports, HOSTS, forgets_in_order=True)} == {A1.message, A2.message}
+
+
+@pytest.mark.parametrize("shown", [(B1,), ()])
+def test_where_hosts_roll_back_what_a_host_has_forgotten_comes_before_all_that_it_shows_or_lacks(shown):
+    """d has forgotten alpha-1, which a still shows, and had it before beta-1."""
+    reports = {"c": report(B1, forgotten=[A1]), "d": report(*shown, forgotten=[A1]), "a": report(A1)}
+    assert merged(reports, HOSTS, forgets_in_order=True) == [A1, B1]
+    assert merged(reports, HOSTS, forgets_in_order=False) == [B1, A1]
 
 
 def test_messages_to_the_same_listed_hosts_are_a_flow_of_their_own():

@@ -8,7 +8,8 @@ delivered before it what has lost its place, delivers it again out of its own jo
              destinations have, and the last one that is settled (`Mark`)
     host     notes both, forgets what is settled, and says which message of the flow it passed on or noted last (`Has`)
 
-With `recover=rollback` a message is kept as long as a host that it is for is down.
+With `recover=rollback` a message is kept as long as a host that it is for is down, or one before it is kept: a plan that still names a
+message which others have forgotten must know that it comes before all that they report.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,12 +37,15 @@ class Journal(Part):
         self._passed: Passed = {}
         self._delivered: Passed = {}
         """For each flow, the last message that was delivered here, or was given up as missed."""
+        self.settled: Passed = {}
+        """For each flow, the last message that is settled, as far as this host knows."""
         self.own: dict[int, Entry] = {}
         """Messages of this host that are not known to be part of the order, by their numbers."""
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore everything."""
         self._passed, self._delivered = _under(stored, "passed"), _under(stored, "delivered")
+        self.settled = _under(stored, "settled")
         self._entries = {place: msgspec.convert(value, Entry) for place, value in numbered(stored, "entry")}
         self._places = count(max(self._entries, default=0) + 1)
         self.own = {sequence: msgspec.convert(value, Entry) for sequence, value in numbered(stored, "own")}
@@ -92,6 +96,7 @@ class Journal(Part):
         self._forget_own(entry for entry in self.own.values() if self.is_passed(entry) and entry.message not in kept)
         for flow in self._delivered:
             self._store(flow)
+        self._forget()
 
     def is_passed(self, entry: Entry) -> bool:
         """Whether a message is part of the order, as far as this host knows."""
@@ -99,15 +104,25 @@ class Journal(Part):
 
     def note(self, flow: Flow, complete: int, settled: int) -> int:
         """All hosts have a flow up to `complete`, and know it up to `settled`. Returns the last message that is part of the order."""
-        gone = [place for place, entry in self._entries.items() if entry.flow == flow and entry.sequence <= settled]
+        self._forget_own(entry for entry in self.own.values() if entry.flow == flow and entry.sequence <= settled)
+        if complete > self._passed.get(flow, 0) or settled > self.settled.get(flow, 0):
+            self._passed[flow] = max(complete, self._passed.get(flow, 0))
+            self.settled[flow] = max(settled, self.settled.get(flow, 0))
+            self._store(flow)
+            self._forget()
+        return self._passed.get(flow, 0)
+
+    def _forget(self) -> None:
+        """Forget what is settled; where hosts roll back, only what nothing else stands before."""
+        gone = []
+        for place, entry in self._entries.items():
+            if entry.sequence <= self.settled.get(entry.flow, 0):
+                gone.append(place)
+            elif self._rolls_back:
+                break
         for place in gone:
             del self._entries[place]
             self.env.store(f"entry/{place}", None)
-        self._forget_own(entry for entry in self.own.values() if entry.flow == flow and entry.sequence <= settled)
-        if complete > self._passed.get(flow, 0) or gone:
-            self._passed[flow] = max(complete, self._passed.get(flow, 0))
-            self._store(flow)
-        return self._passed.get(flow, 0)
 
     def _forget_own(self, entries: Iterable[Entry]) -> None:
         for entry in list(entries):
@@ -116,7 +131,7 @@ class Journal(Part):
 
     def _store(self, flow: Flow) -> None:
         origin, group, listed = flow
-        for kind, numbers in (("passed", self._passed), ("delivered", self._delivered)):
+        for kind, numbers in (("passed", self._passed), ("delivered", self._delivered), ("settled", self.settled)):
             self.env.store(f"{kind}/{origin}/{group}/{listed.hex()}", numbers.get(flow))
 
     def _catch_up(self, plan: Plan, passed: Passed) -> None:
@@ -180,10 +195,12 @@ class Settling(Part):
         self._turn = 0
         self._is_awake = False
 
-    def begin(self) -> None:
-        """A graph was opened here, or this host has started: nothing is known about others."""
-        for known in (self._settled, self._has, self._done):
-            known.clear()
+    def begin(self, flows: Iterable[Flow]) -> None:
+        """A graph was opened here, or this host has started: nothing is known about others. They are told what is settled of `flows`."""
+        self._has.clear()
+        self._done.clear()
+        settled = self._journal.settled
+        self._settled = {flow: settled[flow] for flow in flows if flow[0] == self.env.host and flow in settled}
         self.wake()
 
     def wake(self) -> None:

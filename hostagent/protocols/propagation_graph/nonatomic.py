@@ -128,7 +128,7 @@ class NonAtomic(Part):
         graph, entrances = stored.get("entrances", (0, ()))
         if graph == self.opened:
             self._entrances = {(origin, group, listed): host for (origin, group, listed), host in entrances}
-        self._settling.begin()
+        self._settling.begin(self._journal.settled)
 
     # What the application wants
 
@@ -272,7 +272,7 @@ class NonAtomic(Part):
         if recovers:
             self.env.trace("recovered")
         self._forming.opened()
-        self._settling.begin()
+        self._settling.begin(entry.flow for entry in plan.order)
         self._submit_again()
         self._look_again()
 

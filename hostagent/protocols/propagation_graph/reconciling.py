@@ -11,12 +11,12 @@ also if it never noticed: it *recovers* with the new plan.
 The order. Within a graph, messages that meet at two hosts meet in the same order, so the reports of current hosts are parts of one order.
 What a host has passed on comes before everything for that host that it lacks: in the paper's Figure 7.1, d has beta-1 and lacks alpha-3, so
 e, which lacks both, must deliver beta-1 first, though no report has both. Where a choice is left, the message that is named first, in the
-order of hosts, goes first. A host does not lack what it has passed on and does not report any more: that is settled (`journal`), though
-others that do not know it yet still report it.
+order of hosts, goes first. What a host has passed on and does not report any more is settled (`journal`): the host does not lack it, though
+others that do not know it yet still report it; and where hosts roll back, it comes before everything that the host reports.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Annotated
 
 import msgspec
@@ -108,7 +108,8 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     With `keeps_for_all`, a message is kept as long as any host that it is for lacks it, else only as long as a current one does.
     """
     last = max(report.accepted for report in reports.values())
-    newest = [report for report in reports.values() if report.accepted == last]
+    latest = {host: report for host, report in reports.items() if report.accepted == last}
+    newest = list(latest.values())
     before = hosts_in(newest[0].members, hosts)
     # Whoever was to recover with the last plan may not even have heard of it.
     known = {host: report if report.accepted == last else newest[0] for host, report in reports.items()}
@@ -121,7 +122,7 @@ def make_plan(graph: int, reports: Mapping[str, Report], hosts: tuple[str, ...],
     owed = hosts if keeps_for_all else tuple(current)
     order = [
         entry
-        for entry in merged({host: report for host, report in reports.items() if report.accepted == last}, hosts)
+        for entry in merged(latest, hosts, forgets_in_order=keeps_for_all)
         if any(host not in current or current[host].lacks(entry) for host in hosts_in(entry.to, hosts) if host in owed)
     ]
     groups = _with_wishes(graph, newest, reports, hosts)
@@ -156,20 +157,23 @@ def _with_wishes(graph: int, newest: Sequence[Report], reports: Mapping[str, Rep
     return Groups(members, since)
 
 
-def merged(reports: Mapping[str, Report], hosts: tuple[str, ...]) -> list[Entry]:
-    """One order of all entries that each of the histories is the beginning of, as far as its host is concerned."""
+def merged(reports: Mapping[str, Report], hosts: tuple[str, ...], *, forgets_in_order: bool) -> list[Entry]:
+    """One order of all entries that each of the histories is the beginning of, as far as its host is concerned.
+
+    With `forgets_in_order`, what a host has and does not report any more comes before all that it reports.
+    """
     entries = {entry.message: entry for report in reports.values() for entry in report.entries}
     later: dict[MessageId, list[MessageId]] = {message: [] for message in entries}
     waits_for = dict.fromkeys(entries, 0)
     for host, report in reports.items():
         has = [entry.message for entry in report.entries]
         known, passed = frozenset(has), dict(report.passed)
-        lacks = [
-            message
-            for message, entry in entries.items()
-            if message not in known and entry.sequence > passed.get(entry.flow, 0) and host in hosts_in(entry.to, hosts)
-        ]
+        others = [entry for message, entry in entries.items() if message not in known and host in hosts_in(entry.to, hosts)]
+        lacks = [entry.message for entry in others if entry.sequence > passed.get(entry.flow, 0)]
+        settled = [entry.message for entry in others if entry.sequence <= passed.get(entry.flow, 0)]
         steps = [*pairwise(has), *((has[-1], message) for message in lacks if has)]
+        if forgets_in_order:
+            steps += product(settled, has[:1] or lacks)
         for before, after in steps:
             later[before].append(after)
             waits_for[after] += 1
