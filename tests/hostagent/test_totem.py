@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from hostagent.contract.messages import Purpose
+from hostagent.contract.messages import EVERYBODY, Purpose, host_set
 from hostagent.parts.links import JITTER
 from hostagent.protocols.totem.gathering import AGAIN_S
 from hostagent.protocols.totem.messages import MOST_HOSTS, Commit, Data, Join, Probe, Token, Wake
@@ -277,6 +277,19 @@ def test_the_representative_looks_for_hosts_outside_the_ring():
     before = len(world.sent)
     run(world, 5.0, apart=("h3",))
     assert {(packet.sender, packet.to) for packet in since(world, before, Probe)} == {("h1", "h3"), ("h3", "h1"), ("h3", "h2")}
+
+
+@pytest.mark.parametrize(("given_up", "heeded"), [((), True), (("h1",), False), (("h2",), False)])
+def test_a_proposal_of_a_host_that_has_given_up_a_member_of_the_ring_is_not_heeded(given_up, heeded):
+    """Its own ring comes first: members that took its proposal up would give each other up in turn, for ever."""
+    world = World(Totem, 4)
+    run(world, 10.0, down=("h4",))
+    assert views(world, "h1")[-1] == ("h1", "h2", "h3")
+    before = len(world.sent)
+    join = Join(EVERYBODY, "h4", 0, host_set(world.hosts, world.hosts), host_set(given_up, world.hosts), 1)
+    world["h1"].core.on_message("h4", join, expensive=False)
+    world["h1"].carry_out()
+    assert bool(since(world, before, Join)) == heeded
 
 
 def test_what_only_one_of_the_survivors_has_is_sent_again_once_and_delivered_by_all_before_the_next_view():

@@ -123,11 +123,12 @@ class Gathering(Part):
         """Whether a proposal that comes while this host does not gather is a reason to gather.
 
         A member of the ring has left it if its proposal was made after the commit. Another host, if `or_foreign`, wants to be in the ring,
-        unless it has given up this host: then it will have a ring of its own first, and be found by its probes.
+        unless it has given up a member: then it will have a ring of its own first, and be found by its probes. Whoever took its proposal
+        up would give up that member too, which would do the same in turn, and rings without one of them would form for ever.
         """
         if join.origin in self.members:
             return self._commit is not None and join.number >= self._commit.ring // len(self.env.hosts)
-        return or_foreign and self.env.host not in hosts_in(join.fail, self.env.hosts)
+        return or_foreign and set(self.members).isdisjoint(hosts_in(join.fail, self.env.hosts))
 
     @property
     def members(self) -> tuple[str, ...]:
