@@ -279,6 +279,14 @@ def test_the_representative_looks_for_hosts_outside_the_ring():
     assert {(packet.sender, packet.to) for packet in since(world, before, Probe)} == {("h1", "h3"), ("h3", "h1"), ("h3", "h2")}
 
 
+def test_a_representative_probes_another_host_first_each_time_as_queues_may_be_shorter_than_a_burst():
+    world = ring(4)
+    run(world, 10.0, down=world.hosts[1:])
+    before = len(world.sent)
+    run(world, 20.0, down=world.hosts[1:])
+    assert {packet.to for packet in since(world, before, Probe)[::3]} == {"h2", "h3", "h4"}
+
+
 @pytest.mark.parametrize(("given_up", "heeded"), [((), True), (("h1",), False), (("h2",), False)])
 def test_a_proposal_of_a_host_that_has_given_up_a_member_of_the_ring_is_not_heeded(given_up, heeded):
     """Its own ring comes first: members that took its proposal up would give each other up in turn, for ever."""

@@ -183,7 +183,7 @@ class Totem(Core):
         if name != "probe":
             super().on_timer(name)
         if self.is_operational and self.rotation.ring.members[0] == self.env.host:
-            for host in self.env.hosts:
+            for host in self.env.shuffled(self.env.peers):
                 if host not in self.rotation.ring.members:
                     self.env.send(host, Probe(EVERYBODY, self.env.host, 0, self.rotation.ring.code), Purpose.CONTROL)
             self.env.set_timer("probe", self.parameters.probe_ms / 1000)
