@@ -134,6 +134,18 @@ def test_a_message_that_most_members_lack_is_repaired_for_all_at_once():
     assert world.lacking() == {}
 
 
+def test_on_a_network_that_does_not_multicast_only_those_who_lack_a_message_are_sent_it_again():
+    """A queue that keeps the first copies of a burst must not keep those of members that have the message."""
+    world = ring(4)
+    world.broadcast("h1")
+    assert world.lose(to="h3", kind=Data) == world.lose(to="h4", kind=Data) == 1
+    before = len(world.sent)
+    run(world, 0.3)
+    repairs = [packet for packet in since(world, before, Data) if packet.purpose is Purpose.REPAIR]
+    assert [packet.to for packet in repairs] == ["h3", "h4"]
+    assert world.lacking() == {}
+
+
 def lose_next_token(world, at):
     """Hand packets over until a token is on its way to a host, and lose it."""
     while not world.lose(to=at, kind=Token):

@@ -5,8 +5,8 @@ less lowers it, and only that member raises it again. A number that was no highe
 have the message.
 
 A message is asked for when a later one has arrived, or when the token has come again and it is still not there: a token may overtake what
-was just sent. Requests name the member that lacks a message, so that a repair is one packet to that member and, if half of the ring lacks
-it, one to all.
+was just sent. Requests name the member that lacks a message, so that a repair is one packet to that member or, if half of the ring lacks
+it on a network that multicasts, one to all.
 
 A lost token. Whoever has passed the token on waits for a sign of progress: the token, or a message with a higher number. If none comes in
 time, it passes the same token on again. A member that is passed a token which it has passed on itself does so again too, however long it
@@ -242,7 +242,7 @@ class Rotation(Part):
                 left.append((number, last, place))
         for number, hosts in wanted.items():
             data = self.ring.messages[number]
-            if 2 * len(hosts) >= len(self.ring.members):
+            if self.env.multicasts and 2 * len(hosts) >= len(self.ring.members):
                 self._send_to_ring(data, Purpose.REPAIR)
             else:
                 for host in hosts:
