@@ -19,7 +19,7 @@ KEPT: Final = frozenset(
     {
         *("broadcast", "receive", "deliver", "commit", "take-back"),
         *("view", "join", "leave", "token", "accepted", "excluded", "failed", "recovered"),
-        *("sample", "parent", "graph", "suspect", "trust", "start"),
+        *("sample", "held-back", "parent", "graph", "suspect", "trust", "start"),
     }
 )
 """The events that a history is made of."""
@@ -56,6 +56,7 @@ class _Details(msgspec.Struct):
     group: GroupNumber = 0
     to: tuple[str, ...] = ()
     ordinal: SequenceNumber = 0
+    late_ms: Count = 0
 
 
 class _ViewDetails(msgspec.Struct):
@@ -78,6 +79,11 @@ class _TokenDetails(msgspec.Struct):
 class _SampleDetails(msgspec.Struct):
     sent: Count
     items: Count
+    processor_ms: Count | None = None
+
+
+class _HeldBackDetails(msgspec.Struct):
+    messages: Count
 
 
 class _ParentDetails(msgspec.Struct):
@@ -110,6 +116,7 @@ _DETAILS: Final[dict[str, type[Any]]] = {
     "leave": _MembershipDetails,
     "token": _TokenDetails,
     "sample": _SampleDetails,
+    "held-back": _HeldBackDetails,
     "parent": _ParentDetails,
     "graph": _GraphDetails,
     "suspect": _SuspicionDetails,

@@ -57,6 +57,8 @@ think             each source sends its next message an interval (think time) af
 """
 # With think time, how long a source may wait for the delivery of its own message before the run gives up, on average over the run.
 LONGEST_DELIVERY_MS = 1000.0
+# How long sources that have fallen behind get at least, to broadcast what they were offered.
+SHORTEST_CATCHING_UP_MS = 5000.0
 
 
 class ScenarioError(ValueError):
@@ -121,6 +123,11 @@ class Broadcast:
                 f"a broadcast of {self.source} at {self.at_ms:g} ms: give the milliseconds since the start, up to {units.LONGEST_MS:,.0f}"
             )
         _check_payload(self.payload)
+
+
+def catching_up_ms(offered_ms: float) -> float:
+    """How long sources that have fallen behind may take to broadcast what they were offered within `offered_ms`; the rest is held back."""
+    return max(SHORTEST_CATCHING_UP_MS, offered_ms)
 
 
 class Sending(NamedTuple):

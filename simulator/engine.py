@@ -10,7 +10,7 @@ from hostagent.contract.wire import COST_DSCP, PACK, leading
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
-from scenarios.scenario import FollowUps, Sending
+from scenarios.scenario import FollowUps, Sending, catching_up_ms
 from simulator.faults import NS_PER_MS, FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
@@ -133,7 +133,18 @@ def _play(scenario: Scenario, seed: int, outcome: Outcome) -> None:
         outcome.problems = waiting.problems()
         last_fault_ns = round(scenario.last_fault_ms * NS_PER_MS)
         ends_ns = max(world.now_ns + round(scenario.workload.interval * NS_PER_MS), last_fault_ns) + settle_ns
+    else:
+        ends_ns += _catch_up(world, ends_ns - round(scenario.workload.settle * NS_PER_MS))
     world.run(ends_ns)
+
+
+def _catch_up(world: World, offered_ns: int) -> int:
+    """All messages are offered: let those that wait at a door be broadcast, for a bounded time. Returns how long that took."""
+    world.run(offered_ns)
+    most_ns = offered_ns + round(catching_up_ms(offered_ns / NS_PER_MS) * NS_PER_MS)
+    while world.now_ns < most_ns and any(host.alive and host.life.door for host in world.hosts.values()):
+        world.run(world.now_ns + LOOK_NS)
+    return world.now_ns - offered_ns
 
 
 def _plan(scenario: Scenario, seed: int, outcome: Outcome) -> FollowUps:
@@ -143,7 +154,8 @@ def _plan(scenario: Scenario, seed: int, outcome: Outcome) -> FollowUps:
 
     def plan(sending: Sending) -> None:
         host = world.hosts[sending.source]
-        world.after(round(sending.at_ms * NS_PER_MS), host.do, host.broadcast, sending.payload, sending.to)
+        after_ns = round(sending.at_ms * NS_PER_MS)
+        world.after(after_ns, host.do, host.broadcast, sending.payload, sending.to, world.now_ns + after_ns)
 
     def log(host: str, event: Event) -> None:
         outcome.events.append((host, event))

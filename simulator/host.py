@@ -122,6 +122,8 @@ class SimulatedHost:
 
     def hush(self) -> None:
         """Send nothing more. Datagrams are still received, also by a host that was paused until now."""
+        if self.alive:
+            self.life.hush()
         self.hushed = True
         self.resume()
 
@@ -139,10 +141,9 @@ class SimulatedHost:
         call(*arguments)
         self._end_call()
 
-    def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
-        """Broadcast a message of the application, for a group or for some hosts."""
-        self.counters["broadcast"] += 1
-        self.life.broadcast(payload, to)
+    def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY, due_ns: int = 0) -> None:
+        """The application wants to broadcast a message to a group or to some hosts."""
+        self.life.offer(payload, to, due_ns)
 
     def hears(self, to: Receiver) -> bool:
         """Whether datagrams to this host or group get to the agent: it must run, and have joined the group."""
@@ -180,7 +181,9 @@ class SimulatedHost:
             self.life.fire(name)
 
     def _end_call(self) -> None:
-        """Commit what a call asked for; then fire the faults that its events trigger, and let the datagrams leave."""
+        """Admit and commit what a call asked for; then fire the faults that its events trigger, and let the datagrams leave."""
+        if self.life.door:
+            self.counters["broadcast"] += self.life.admit()
         self._commit()
         if self.life.crash_due is not None:
             self.on_own_crash(self.life.crash_due)

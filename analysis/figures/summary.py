@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from analysis.books import GUEST, Books, CaptureReport, LinkCost, reservations_about, seen_arriving, seen_leaving
 from analysis.figures.detection import Detection, detection
+from analysis.figures.load import Load, load
 from analysis.figures.lower_bounds import LowerBounds, lower_bounds
 from analysis.figures.statistics import quantiles
 from analysis.judging.check_run import connectivity_of, doubts_about
@@ -88,6 +89,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     load_max: int
     """Datagrams sent and received by the busiest host; of a guest, packets seen on the host's link."""
     load_max_host: str
+    load: Load = Load()
+    """What was offered and achieved, and whether the sources kept up."""
     messages_per_datagram: float | None = None
     """The mean number of protocol messages in a datagram; None if nothing was sent or messages were not counted."""
     longest_handling_ms: float | None = None
@@ -125,7 +128,8 @@ def summarise(
     """
     connectivity = connectivity_of(run)
     judgement = judge(history, run.run.promise, connectivity, doubts_about(books.differences))
-    load, busiest = max((load, host) for host, load in _loads(run, link_costs).items())
+    load_max, busiest = max((load, host) for host, load in _loads(run, link_costs).items())
+    rates = load(history, deliveries, run.counters)
     pairs = sum(len({*to} - {origin}) for (origin, _), to in history.destinations.items())
     bounds = lower_bounds(run.network, history, multicasts=run.run.medium == "multicast")
     return Summary(
@@ -146,8 +150,9 @@ def summarise(
         delay_ms=_delay(deliveries),
         delivered_share=deliveries.num_rows / pairs if pairs else None,
         relative_reliability=judgement.relative_reliability,
-        load_max=load,
+        load_max=load_max,
         load_max_host=busiest,
+        load=rates,
         messages_per_datagram=_messages_per_datagram(run),
         longest_handling_ms=longest_handling_ms(history),
         longest_transit_ms=longest_transit_ms(history),
@@ -155,7 +160,7 @@ def summarise(
         balanced=books.balanced,
         differences=books.differences,
         verdict=judgement.verdict,
-        verdict_reasons=(*judgement.reasons, *reservations_about(books)),
+        verdict_reasons=(*judgement.reasons, *reservations_about(books), *rates.remarks),
         not_tested=judgement.not_tested,
         checks=judgement.findings,
         books=books,

@@ -24,6 +24,8 @@ class BroadcastEvent(NamedTuple):
     group: int = 0
     position: int = 0
     to: tuple[str, ...] = ()
+    late_ms: int = 0
+    """How much later than the application wanted."""
 
     @property
     def message(self) -> MessageId:
@@ -62,12 +64,13 @@ class Delivery(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a host reported at an instant: datagrams sent since it started, and items that its protocol keeps."""
+    """What a host reported at an instant: datagrams sent since it started, items that its protocol keeps, and its processor time."""
 
     at_ns: int
     host: str
     sent: int
     items: int
+    processor_ms: int | None = None
 
 
 class View(NamedTuple):
@@ -213,6 +216,8 @@ class History(NamedTuple):
     exclusions: tuple[Exclusion, ...] = ()
     transits: tuple[Transit, ...] | None = None
     graphs: tuple[GraphChange, ...] = ()
+    held_back: int = 0
+    """Messages that the application wanted to broadcast, and could not before the run ended."""
 
     @property
     def messages(self) -> int:
@@ -268,7 +273,7 @@ def make(
     transits: tuple[Transit, ...] | None = None,
 ) -> History:
     """A history from events, those of each host in the order of its log."""
-    broadcasts, others = [], _OtherEvents()
+    broadcasts, others, held_back = [], _OtherEvents(), 0
     marks: dict[str, list[Delivery]] = {mark: [] for mark in MARKS}
     # A group has the same members many times.
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -277,8 +282,13 @@ def make(
         if event == "broadcast":
             to = tuple(details.get("to", ()))
             broadcasts.append(
-                BroadcastEvent(at_ns, origin, sequence, details.get("group", 0), position, known.setdefault(to, to))
+                BroadcastEvent(
+                    *(at_ns, origin, sequence, details.get("group", 0), position),
+                    *(known.setdefault(to, to), details.get("late_ms", 0)),
+                )
             )
+        elif event == "held-back":
+            held_back += details["messages"]
         elif event in marks:
             ordinal = details.get("ordinal", 0)
             marks[event].append(Delivery(at_ns, host, origin, sequence, details.get("group", 0), position, ordinal))
@@ -291,6 +301,7 @@ def make(
     missing = (*damage, *_numbered_twice(broadcasts), *wrong_times)
     return History(
         *(hosts, *logged, missing, tuple(others.parents.changes), tuple(others.suspicions.changes), set_back),
+        held_back=held_back,
         receipts=tuple(marks["receive"]),
         commits=tuple(marks["commit"]),
         taken_back=tuple(marks["take-back"]),
@@ -326,7 +337,7 @@ class _OtherEvents:
         """Note an event; one that no history is made of is ignored."""
         match event:
             case "sample":
-                self.samples.append(Sample(at_ns, host, details["sent"], details["items"]))
+                self.samples.append(Sample(at_ns, host, details["sent"], details["items"], details.get("processor_ms")))
             case "parent":
                 self.parents.change(
                     ParentChange(at_ns, host, details["source"], details["parent"], position, details.get("leader"))

@@ -158,6 +158,15 @@ class Core(Part, abc.ABC):
         advice = "" if parameters.get(ADVICE) else cls.advise(chosen, surroundings)
         return {**parameters, ADVICE: advice} if advice else dict(parameters)
 
+    @property
+    def unfinished(self) -> int:
+        """How many messages of this host's application the core has still to send, or to hear of from hosts that answer.
+
+        While there are many, further ones wait at the application's door (`hostagent.runtime.life`). A host that is down must not hold
+        them up for ever.
+        """
+        return 0
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """The application sends a message from this host. Messages are numbered 1, 2, ... and a restart continues the numbers.
 

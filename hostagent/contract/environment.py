@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hostagent.contract.core import Part
 
 NS_PER_S: Final = 1_000_000_000
+NS_PER_MS: Final = 1_000_000
 
 Receiver = str | int
 """Where a datagram goes: to a host, or on a network that multicasts to a group, by its number."""

@@ -105,6 +105,12 @@ class Links(Part):
         """All receivers have acknowledged all letters with lower numbers."""
         return next(iter(self._letters), self._sent + 1)
 
+    @property
+    def unfinished(self) -> int:
+        """The most letters that wait for the acknowledgement of one host, of those that answer."""
+        first_ms = self._parameters.retry_ms
+        return max((len(link.unacknowledged) for link in self._links.values() if link.wait_ms == first_ms), default=0)
+
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """After a restart, go on sending the letters that not all receivers have acknowledged."""
         self._sent = stored.get("sent", 0)

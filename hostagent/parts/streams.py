@@ -91,6 +91,13 @@ class Streams(Part):
         """The number of the last item to each receiver."""
         self._kept: dict[str, dict[int, Item]] = {}
         """The items that each receiver may lack."""
+        self._silent: set[str] = set()
+        """The receivers that have not answered the last sign of life."""
+
+    @property
+    def unfinished(self) -> int:
+        """The most items that one receiver may lack, of those that answer."""
+        return max((len(kept) for to, kept in self._kept.items() if to not in self._silent), default=0)
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore what receivers may lack, and tell them of it."""
@@ -150,6 +157,7 @@ class Streams(Part):
                 self._received.hear(sender, number)
                 self._say_what_arrived(sender)
             case Have(origin=self.env.host, sequence=number):
+                self._silent.discard(sender)
                 self._forget_up_to(sender, number)
             case Request(origin=self.env.host):
                 for number in asked_for(message, self._sent.get(sender, 0)):
@@ -165,6 +173,7 @@ class Streams(Part):
         """Nothing was sent to a host for delta, and it may lack items."""
         if name not in self._kept:
             super().on_timer(name)
+        self._silent.add(name)
         self.env.send(name, Null(EVERYBODY, self.env.host, self._sent[name]), Purpose.CONTROL)
         self.env.set_timer(name, self._silence_s * self.env.random.uniform(SHORTEST, 1.0))
 

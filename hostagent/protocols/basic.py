@@ -56,6 +56,8 @@ class Basic(Core):
         self.unacknowledged: dict[int, dict[str, None]] = {}
         self.copies: dict[int, Copy] = {}
         self.wait_ms: dict[int, float] = {}
+        self.fresh: dict[int, None] = {}
+        """The messages that were not repeated yet: whoever lacks one of the others does not answer."""
 
     @classmethod
     def promise(cls, parameters: BasicParameters, hosts: int) -> Promise:
@@ -78,12 +80,18 @@ class Basic(Core):
             self._repeat(sequence)
             self._wait(sequence)
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that hosts may be about to acknowledge."""
+        return len(self.fresh)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, then start sending to the other destinations."""
         if self.env.host in to.hosts:
             self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         self.env.store(f"message/{sequence}", (*to, payload))
         self._keep(sequence, to, payload)
+        self.fresh[sequence] = None
         self.env.multicast_to(to, self.copies[sequence], Purpose.DATA)
         self._wait(sequence)
         self._forget_if_acknowledged(sequence)
@@ -99,6 +107,7 @@ class Basic(Core):
     def on_timer(self, name: str) -> None:
         """Repeat a message to those who have not acknowledged it."""
         sequence = int(name)
+        self.fresh.pop(sequence, None)
         # Each repetition begins with another host: of a burst that is longer than a queue, always the same places are dropped.
         waiting = self.unacknowledged[sequence]
         first = next(iter(waiting))
@@ -129,4 +138,5 @@ class Basic(Core):
         if not self.unacknowledged[sequence]:
             self.env.cancel_timer(str(sequence))
             self.env.store(f"message/{sequence}", None)
+            self.fresh.pop(sequence, None)
             del self.unacknowledged[sequence], self.copies[sequence], self.wait_ms[sequence]

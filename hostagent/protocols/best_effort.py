@@ -62,6 +62,11 @@ class BestEffort(Core):
             retained_per_group=ITEMS_PER_GROUP,
         )
 
+    @property
+    def unfinished(self) -> int:
+        """What the links have still to hear of."""
+        return self.links.unfinished
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, then send to the other destinations."""
         if self.env.host in to.hosts:

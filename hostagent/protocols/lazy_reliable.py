@@ -86,6 +86,11 @@ class LazyReliable(Core):
             letter = Letter(group, origin, sequence, int(number), 0, payload, nth, listed)
             self.kept.setdefault(sender, {})[letter.number] = letter
 
+    @property
+    def unfinished(self) -> int:
+        """What the links have still to hear of."""
+        return self.links.unfinished
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, and send to the other destinations."""
         if self.env.host in to.hosts:

@@ -111,6 +111,11 @@ class Uniform(Core):
                 case ["ack", origin, sequence, host]:
                     self.acks.setdefault((origin, int(sequence)), {})[host] = None
 
+    @property
+    def unfinished(self) -> int:
+        """What the links have still to hear of."""
+        return self.links.unfinished
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send to all destinations. If the message is for this host too, it is delivered here only when all of them have it."""
         if self.env.host in to.hosts:

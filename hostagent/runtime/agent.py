@@ -19,11 +19,11 @@ import msgspec
 
 from hostagent.contract import wire
 from hostagent.contract.core import Core
-from hostagent.contract.environment import NS_PER_S, Clock, Receiver
+from hostagent.contract.environment import NS_PER_MS, NS_PER_S, Clock, Receiver
 from hostagent.runtime import counters
 from hostagent.runtime.control import (
+    LONGEST_REQUEST,
     AtDoor,
-    BroadcastRequest,
     GroupRequest,
     Hush,
     JoinRequest,
@@ -31,6 +31,7 @@ from hostagent.runtime.control import (
     SetClock,
     StartOrder,
     Stop,
+    decode_offers,
     decode_request,
 )
 from hostagent.runtime.guests.core import Guest
@@ -44,6 +45,8 @@ from hostagent.runtime.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
 MOST_PER_WAKE_UP: Final = 256
+# Messages of the application that wait at the door before the socket is read no further.
+MOST_AT_DOOR: Final = 64
 # Room for bursts while the process waits for a processor: 4 MiB hold over 5,000 small datagrams with the kernel's overhead.
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
@@ -99,6 +102,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """The control socket of a host."""
         return Path(self.private, f"{host}.control")
 
+    def door(self, host: str) -> Path:
+        """The socket for what the application of a host wants to broadcast."""
+        return Path(self.private, f"{host}.door")
+
     def failure(self, host: str) -> Path:
         """What a host's agent writes if its core has raised an exception: a `Failure` as JSON."""
         return Path(self.private, f"{host}.failure")
@@ -140,7 +147,10 @@ class Agent:
         if order.clock is not None:
             self._set_clock(order.clock)
         self._socket = _udp_socket(setting.addresses[host], setting.port, multicasts=bool(setting.group_addresses))
-        self._control = _control_socket(setting.control(host))
+        self._control = _unix_socket(setting.control(host))
+        self._door = _unix_socket(setting.door(host))
+        self._is_door_open = True
+        """Whether messages of the application are read: while too many wait, they stay in the socket, and the testbed waits with more."""
         self._life = Life(
             core,
             msgspec.convert(setting.parameters, core.Parameters),
@@ -217,6 +227,7 @@ class Agent:
         loop.set_exception_handler(self._on_failure)
         loop.add_reader(self._socket, self._on_datagrams)
         loop.add_reader(self._control, self._on_request)
+        loop.add_reader(self._door, self._on_offers)
         if self._program is not None:
             loop.add_reader(self._program.output, self._on_program)
         self._finish_wake_up()
@@ -266,11 +277,33 @@ class Agent:
                 self._socket.recv(1)
                 self._counters[counters.REFUSED["unread"]] += 1
 
+    def _on_offers(self) -> None:
+        """Read what the application wants to broadcast: messages that are broadcast together can share datagrams."""
+        # A group that a message is for may be as new as the message.
+        self._on_request()
+        if self._end.done():
+            return
+        with suppress(BlockingIOError):
+            while len(self._life.door) < MOST_AT_DOOR:
+                for offer in decode_offers(self._door.recv(LONGEST_REQUEST)):
+                    self._life.offer(offer.payload, offer.to, offer.due_ns)
+        self._finish_wake_up()
+
+    def _admit(self) -> None:
+        """Broadcast what waits at the door and has room. While many wait, read no more."""
+        self._counters[counters.BROADCAST] += self._life.admit()
+        if self._is_door_open != (is_open := len(self._life.door) < MOST_AT_DOOR):
+            self._is_door_open = is_open
+            if is_open:
+                self._loop.add_reader(self._door, self._on_offers)
+            else:
+                self._loop.remove_reader(self._door)
+
     def _on_request(self) -> None:
-        """Serve all requests of the testbed that wait: messages that are broadcast together can share datagrams."""
+        """Serve all requests of the testbed that wait."""
         for _ in range(MOST_PER_WAKE_UP):
             try:
-                request, asker = self._control.recvfrom(65536)
+                request, asker = self._control.recvfrom(LONGEST_REQUEST)
             except BlockingIOError:
                 break
             if self._stops_at(request):
@@ -286,9 +319,6 @@ class Agent:
     def _stops_at(self, encoded: bytes) -> bool:
         """Serve a request, and say whether it was `Stop`."""
         match decode_request(encoded):
-            case BroadcastRequest(payload=payload, to=to):
-                self._counters[counters.BROADCAST] += 1
-                self._life.broadcast(payload, to)
             case JoinRequest(group=group):
                 self._life.join(group)
             case LeaveRequest(group=group):
@@ -297,7 +327,9 @@ class Agent:
                 if address:
                     self._endpoints[group] = address, self._port
                 self._life.define(group, members)
-            case Hush():
+            case Hush(held_back=held_back):
+                self._loop.remove_reader(self._door)
+                self._life.hush(held_back)
                 # Take the last sample now: from here on the silence is not the protocol's doing.
                 self._hushed = True
                 self._sampler.cancel()
@@ -326,16 +358,19 @@ class Agent:
         self._finish_wake_up()
 
     def _on_sample(self) -> None:
-        """Log twice a second how much was sent and how much is kept."""
+        """Log twice a second how much was sent, how much is kept, and how much of a processor was used."""
         self._sample()
         self._finish_wake_up()
         self._sampler = self._loop.call_later(SAMPLE_S, self._on_sample)
 
     def _sample(self) -> None:
-        self._life.log("sample", sent=self._counters[counters.SENT], items=retained_items(self._life.core))
+        used_ms = time.process_time_ns() // NS_PER_MS
+        self._life.log("sample", sent=self._counters[counters.SENT], items=retained_items(self._life.core), processor_ms=used_ms)
 
     def _finish_wake_up(self) -> None:
-        """Commit, then send, then set the alarm."""
+        """Admit, commit, then send, then set the alarm."""
+        if self._life.door:
+            self._admit()
         self._commit()
         if self._life.is_over:
             self._crash()
@@ -443,7 +478,7 @@ class Agent:
             self._loop.remove_writer(self._program.input)
             self._loop.remove_reader(self._program.output)
             self._program.end()
-        for end in (self._socket, self._control):
+        for end in (self._socket, self._control, self._door):
             self._loop.remove_reader(end)
             end.close()
 
@@ -470,9 +505,9 @@ def _udp_socket(address: str, port: int, *, multicasts: bool) -> socket.socket:
     return udp
 
 
-def _control_socket(path: Path) -> socket.socket:
+def _unix_socket(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
-    control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    control.setblocking(False)
-    control.bind(str(path))
-    return control
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made.setblocking(False)
+    made.bind(str(path))
+    return made

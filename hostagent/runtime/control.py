@@ -1,18 +1,22 @@
-"""The requests of the testbed to a running agent: datagrams on a private Unix socket of the host."""
+"""The requests of the testbed to a running agent, and what its application offers: datagrams on two private Unix sockets of the host."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from hostagent.contract.messages import EVERYBODY
 
+LONGEST_REQUEST: Final = 1 << 16
 
-class BroadcastRequest(msgspec.Struct, frozen=True, tag=True):
-    """Broadcast a message from this host."""
+
+class Offer(msgspec.Struct, frozen=True):
+    """A message that the application of this host wants to broadcast; those of one moment share a datagram."""
 
     payload: bytes
     to: int | tuple[str, ...] = EVERYBODY
     """The number of a group, or the hosts that this message is for."""
+    due_ns: int = 0
+    """When it was to be broadcast, on the machine's clock."""
 
 
 class JoinRequest(msgspec.Struct, frozen=True, tag=True):
@@ -37,6 +41,9 @@ class GroupRequest(msgspec.Struct, frozen=True, tag=True):
 
 class Hush(msgspec.Struct, frozen=True, tag=True):
     """Send nothing more, but go on receiving and counting, since datagrams in flight at the end of a run must be accounted for."""
+
+    held_back: int = 0
+    """How many messages the application had for this host that did not get to its door."""
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -83,7 +90,8 @@ class StartOrder(msgspec.Struct, frozen=True):
     """The groups that were made since the start of the run."""
 
 
-Request = BroadcastRequest | JoinRequest | LeaveRequest | GroupRequest | Hush | Stop | SetClock | AtDoor
+Request = JoinRequest | LeaveRequest | GroupRequest | Hush | Stop | SetClock | AtDoor
 
 encode_request = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_offers = msgspec.msgpack.Decoder(list[Offer]).decode

@@ -8,17 +8,22 @@ the agent. These faults end with the life:
   the event, before anything that the call sent leaves; a crash at `send` comes when a datagram with the message has left, before the next.
   A crash that has not happened is set again at the next start, and counts its events from there.
 
+Load. What the application wants to broadcast waits at the door (`offer`) until the core has room for it (`admit`): a source that is asked
+for more than the network carries slows down there. The driver admits after each call, and says what was due when. Nothing at the door
+survives a crash.
+
 The clock, and the faults of the clock, belong to the machine: the driver passes the clock to each life.
 
 An exception in a core becomes a `CoreFailed` with the event that led there, and ends the run.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
 from hostagent.contract.core import Core
-from hostagent.contract.environment import Clock, Effects, Environment, decode_value, encode_value
+from hostagent.contract.environment import NS_PER_MS, Clock, Effects, Environment, decode_value, encode_value
 from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
@@ -28,6 +33,8 @@ from hostagent.runtime.failures import USERS_FAULT, CoreFailed, failure_of
 Fault = TypeVar("Fault")
 LAST_BROADCAST: Final = "host/last broadcast"
 """A key outside the spaces of all parts: the number of the last message broadcast here."""
+MOST_UNFINISHED: Final = 256
+"""While a core has so many messages of the application unfinished, further ones wait at the door: on one LAN, the messages of 30 ms."""
 SENT_TO: Final = "host/sent to "
 """The start of a key for each group other than everybody: how many messages were broadcast here to the group."""
 
@@ -61,6 +68,8 @@ class Life:
         except USERS_FAULT as error:
             raise self.failed(error, f"when its {_nth(incarnation)} life began") from error
         self._env.own(self.core)
+        self.door: deque[tuple[bytes, int | tuple[str, ...], int]] = deque()
+        """The messages of the application that wait to be broadcast: payload, destination, and when each was due."""
         self._at_door: list[_Countdown[AtDoor]] = []
         self.crashes = [_Countdown(crash, crash.nth) for crash in crashes]
         """The crashes that wait for an event."""
@@ -91,16 +100,36 @@ class Life:
             raise self.failed(error, f"when its {_nth(self.incarnation)} life began") from error
         self._notice()
 
-    def broadcast(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
+    def offer(self, payload: bytes, to: int | tuple[str, ...] = EVERYBODY, due_ns: int = 0) -> None:
+        """The application has a message to broadcast, which was due then: it waits at the door until it is admitted."""
+        self.door.append((payload, to, due_ns))
+
+    def admit(self) -> int:
+        """Broadcast what waits at the door while the core has room for it. Returns how many messages were admitted."""
+        admitted = 0
+        while self.door and self.core.unfinished < MOST_UNFINISHED and not self.is_over:
+            self.broadcast(*self.door.popleft())
+            admitted += 1
+        return admitted
+
+    def hush(self, held_back: int = 0) -> None:
+        """The run ends: log how many messages the application could not broadcast, at the door or before it, and forget them."""
+        if held_back := held_back + len(self.door):
+            self.log("held-back", messages=held_back)
+        self.door.clear()
+
+    def broadcast(self, payload: bytes, to: int | tuple[str, ...], due_ns: int) -> None:
         """Number a message of the application for a group or for some hosts, durably, and hand it to the core.
 
-        The log says whom the message is for, unless it is for every host of the run.
+        The log says whom the message is for, unless it is for every host of the run, and how late it is, from a millisecond on.
         """
         sequence = self._last_broadcast = self._last_broadcast + 1
         self.effects.stored[LAST_BROADCAST] = encode_value(sequence)
         destination = self._destination(to, sequence)
         is_for_all = destination[:2] == (EVERYBODY, self._env.hosts)
-        details = None if is_for_all else {"group": destination.group, "to": destination.hosts}
+        details: dict[str, Any] = {} if is_for_all else {"group": destination.group, "to": destination.hosts}
+        if due_ns and (late_ms := (self._clock.wall_ns() - due_ns) // NS_PER_MS) > 0:
+            details["late_ms"] = late_ms
         self._env.log("broadcast", self._env.host, sequence, details)
         try:
             self.core.on_multicast(destination, sequence, payload)

@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -17,13 +18,14 @@ import msgspec
 from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.agent import Setting
 from hostagent.runtime.control import (
+    LONGEST_REQUEST,
     AtDoor,
-    BroadcastRequest,
     CrashWhen,
     GroupRequest,
     Hush,
     JoinRequest,
     LeaveRequest,
+    Offer,
     Request,
     SetClock,
     StartOrder,
@@ -42,6 +44,8 @@ PATIENCE_S = 60.0
 # How soon requests that found the socket of an agent full are sent again. The kernel keeps eleven of them, so with a long wait a stream
 # that is faster than its agent would go on at a few requests each time.
 RESEND_S = 0.002
+# Messages of the application that an agent is offered in one datagram.
+MOST_TOGETHER = 32
 # The program that forks the agents, as words for Python. Tests run a launcher with protocols of their own.
 LAUNCHER = ("-m", "hostagent.runtime.launcher")
 
@@ -79,6 +83,9 @@ class Agents:
         self._unconfirmed = Counter[str]()
         self._unsent: dict[str, deque[tuple[socket.socket, bytes]]] = {}
         """Requests that wait because the agent's socket is full: it holds about ten while the agent is paused."""
+        self._offers: dict[str, deque[Offer]] = {}
+        """What the application of each host wants to broadcast and its door has no room for."""
+        self._offered = Counter[str]()
         self._launcher, self._orders, self._reports = self._launch()
         self._unread = b""
         self._incarnations = dict.fromkeys(plan.network.hosts, 0)
@@ -108,9 +115,20 @@ class Agents:
         """The event log of every host."""
         return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
 
-    def broadcast(self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY) -> None:
-        """Make a host broadcast a message to a group or to some hosts; a host that is down broadcasts nothing."""
-        self.ask(host, BroadcastRequest(payload, to))
+    def broadcast(self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY, due_ns: int = 0) -> None:
+        """Have a host broadcast a message to a group or to some hosts, as soon as it has room; a host that is down broadcasts nothing."""
+        self._offers.setdefault(host, deque()).append(Offer(payload, to, due_ns))
+        if not self._send_waiting(host):
+            self.notice()
+
+    @property
+    def have_caught_up(self) -> bool:
+        """Whether every message that was offered to a host that runs, and is not paused, has been broadcast."""
+        return all(
+            host not in self._offers and read_counters(self.setting.counters(host))["broadcast"] >= self._offered[host]
+            for host in self.running
+            if not self.is_paused(host)
+        )
 
     def make_group(self, group: GroupRequest) -> None:
         """Tell every agent of a new group, also those that start later, and wait until those that are not paused know it."""
@@ -123,7 +141,7 @@ class Agents:
     def hush(self) -> None:
         """Tell every agent to send no more datagrams."""
         for host in self.running:
-            self.ask(host, Hush())
+            self.ask(host, Hush(len(self._offers.pop(host, ()))))
 
     def set_clock(self, host: str, offset_ns: int, rate: float) -> None:
         """Set the clock of a host. The setting belongs to the host, so an agent that is restarted has it too."""
@@ -212,9 +230,9 @@ class Agents:
         if self.are_lost:
             time.sleep(wait_s)
             return
-        for host in list(self._unsent):
+        for host in (*self._unsent, *(host for host in self._offers if host not in self._unsent)):
             self._send_waiting(host)
-        if self._unsent:
+        if self._unsent or self._offers:
             wait_s = min(wait_s, RESEND_S)
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
@@ -243,6 +261,7 @@ class Agents:
             return
         self._pids.pop(host, None)
         self._unsent.pop(host, None)
+        self._forget_offers(host)
         self._forget_faults(host)
         if host in self._expected_deaths and int(number) == -signal.SIGKILL:
             self._expected_deaths.discard(host)
@@ -318,27 +337,53 @@ class Agents:
                 self._unconfirmed[Path(path).stem] -= 1
         return self._unconfirmed[host] <= 0
 
+    def _forget_offers(self, host: str) -> None:
+        """What waits for an agent that has ended is not broadcast, nor what waited at its door."""
+        self._offers.pop(host, None)
+        self._offered[host] = read_counters(self.setting.counters(host))["broadcast"]
+
     def _forget_faults(self, host: str) -> None:
         """Forget the requests and confirmations of an agent that has ended, so that they are not taken for those of the next one."""
         self.has_confirmed(host)
         del self._unconfirmed[host]
 
     def _send_waiting(self, host: str) -> bool:
-        """Send the requests that wait for an agent, in order, while its socket has room. Returns whether the agent is there."""
-        waiting = self._unsent[host]
+        """Send an agent the requests and the offers that wait, while its sockets have room. Returns whether the agent is there."""
         try:
-            while waiting:
-                sender, request = waiting[0]
-                sender.sendto(request, str(self.setting.control(host)))
-                waiting.popleft()
+            self._send_requests(host)
+            # A message may be for a group that a request makes.
+            if host not in self._unsent:
+                self._send_offers(host)
         except BlockingIOError:
             return True
         except (ConnectionRefusedError, FileNotFoundError):
-            del self._unsent[host]
+            self._unsent.pop(host, None)
+            self._forget_offers(host)
             self._forget_faults(host)
             return False
-        del self._unsent[host]
         return True
+
+    def _send_requests(self, host: str) -> None:
+        waiting = self._unsent.get(host, deque())
+        while waiting:
+            sender, request = waiting[0]
+            sender.sendto(request, str(self.setting.control(host)))
+            waiting.popleft()
+        self._unsent.pop(host, None)
+
+    def _send_offers(self, host: str) -> None:
+        """Send as many offers in a datagram as fit: a socket holds about ten datagrams, whatever is in them."""
+        waiting = self._offers.get(host, deque())
+        while waiting:
+            together = list(islice(waiting, MOST_TOGETHER))
+            while len(encoded := encode_request(together)) > LONGEST_REQUEST:
+                # Messages that name many hosts are long.
+                del together[len(together) // 2 :]
+            self._control.sendto(encoded, str(self.setting.door(host)))
+            for _ in together:
+                waiting.popleft()
+            self._offered[host] += len(together)
+        self._offers.pop(host, None)
 
     def _last_error_line(self) -> str:
         return (self._errors.read_text().strip().splitlines() or ["nothing"])[-1]

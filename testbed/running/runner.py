@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from hostagent.contract.environment import NS_PER_MS
 from hostagent.contract.wire import PORT
 from hostagent.runtime.agent import Setting
 from runfiles.format import CaptureRecord, CountersFile, LinkDrops, RunRecord, write
 from scenarios.faults import Fault, LinkChange, late_hosts, name_of
-from scenarios.scenario import FollowUps, Sending
+from scenarios.scenario import FollowUps, Sending, catching_up_ms
 from testbed.errors import CannotRun
 from testbed.network import record, shaping
 from testbed.network.doctor import Machine
@@ -40,6 +41,8 @@ QUIET_S = 0.3
 FRAME_BITS = 1514 * 8
 # The period of reading event logs while a fault waits for an event.
 WATCH_S = 0.005
+# How often the progress of a stream is shown: to show each message would take longer than to send it.
+SHOWN_TIMES = 200
 # The period of checking that all child processes run: each check asks the kernel about every tcpdump.
 LOOK_S = 0.25
 # How often logs are read for deliveries that think time counts from: what a think time may be too long by.
@@ -213,12 +216,19 @@ def _play(stage: Stage, progress: Progress) -> None:
     ]
     broadcasts = list(scenario.broadcasts(stage.task.seed))
     waiting = FollowUps(broadcasts)
+    shown_every = max(1, len(broadcasts) // SHOWN_TIMES)
+
+    def broadcast(number: int, sending: Sending) -> None:
+        if number % shown_every == 0:
+            progress("broadcasting", f"{number} of {len(broadcasts)}")
+        due_ns = began_ns + round(sending.at_ms * NS_PER_MS)
+        stage.agents.broadcast(sending.source, sending.payload, sending.to, due_ns)
+
     for number, sending in enumerate(broadcasts, start=1):
-        show = partial(progress, "broadcasting", f"{number} of {len(broadcasts)}")
         if not sending.follows:
-            timeline.append((sending.at_ms, partial(_broadcast, stage.agents, sending, show)))
+            timeline.append((sending.at_ms, partial(broadcast, number, sending)))
     timeline.sort(key=lambda item: item[0])
-    start = time.monotonic()
+    began_ns, start = time.time_ns(), time.monotonic()
     if waiting:
         _play_with_think_time(stage, start, timeline, waiting)
         return
@@ -227,8 +237,21 @@ def _play(stage: Stage, progress: Progress) -> None:
         if stage.agents.are_lost:
             return
         stage.attempt(action)
+    settles_s = scenario.ends_ms(stage.task.seed) / 1000 + _catch_up(stage, start, progress)
     progress("letting it settle")
-    _sleep_until(start + scenario.ends_ms(stage.task.seed) / 1000, stage)
+    _sleep_until(start + settles_s, stage)
+
+
+def _catch_up(stage: Stage, start: float, progress: Progress) -> float:
+    """All messages are offered: let those that still wait be broadcast, for a bounded time. Returns how long that took, in seconds."""
+    scenario = stage.task.scenario
+    offered_s = start + (scenario.ends_ms(stage.task.seed) - scenario.workload.settle) / 1000
+    _sleep_until(offered_s, stage)
+    most_s = offered_s + catching_up_ms((offered_s - start) * 1000) / 1000
+    while not stage.agents.have_caught_up and time.monotonic() < most_s and not stage.agents.are_lost:
+        progress("the sources have fallen behind: waiting for them")
+        stage.watch(WATCH_S)
+    return max(0.0, time.monotonic() - offered_s)
 
 
 def _play_with_think_time(
@@ -246,16 +269,11 @@ def _play_with_think_time(
         now_ms = (time.monotonic() - start) * 1000
         for host, event in logs.news() if waiting else ():
             if sending := waiting.release(host, event.event, event.origin, event.sequence):
-                broadcast = partial(_broadcast, stage.agents, sending, lambda: None)
+                broadcast = partial(stage.agents.broadcast, sending.source, sending.payload, sending.to)
                 timeline.append((now_ms + sending.at_ms, broadcast))
         timeline.sort(key=lambda item: item[0])
     stage.problems += waiting.problems()
     _sleep_until(time.monotonic() + settle_s, stage)
-
-
-def _broadcast(agents: Agents, sending: Sending, show: Callable[[], None]) -> None:
-    show()
-    agents.broadcast(sending.source, sending.payload, sending.to)
 
 
 def _sleep_until(moment: float, stage: Stage) -> None:

@@ -20,7 +20,7 @@ from hostagent.contract.messages import EVERYBODY, Purpose
 from hostagent.contract.wire import PORT, Codec
 from hostagent.parts.delivery import Copy
 from hostagent.runtime.agent import Setting
-from hostagent.runtime.control import BroadcastRequest, CrashWhen, Request, SetClock, StartOrder, encode_request
+from hostagent.runtime.control import CrashWhen, Offer, Request, SetClock, StartOrder, encode_request
 from hostagent.runtime.counters import read_counters
 from hostagent.runtime.launcher import LaunchOrder
 from hostagent.runtime.namespace import inside
@@ -154,7 +154,7 @@ class Agents:
         self.socket.sendto(encode_request(request), str(self.setting.control(host)))
 
     def broadcast(self, host: str, payload: bytes = b"hello", to: int | tuple[str, ...] = EVERYBODY) -> None:
-        self.ask(host, BroadcastRequest(payload, to))
+        self.socket.sendto(encode_request([Offer(payload, to)]), str(self.setting.door(host)))
 
     def kill(self, host: str) -> None:
         """Kill an agent and wait until its death is reported."""

@@ -93,13 +93,16 @@ def test_a_hushed_agent_sends_nothing_more_and_goes_on_counting(launch, stranger
     agents.start("h1")
     agents.broadcast("h1")
     agents.until(lambda: agents.counters("h1")["sent_repair"])
-    agents.ask("h1", Hush())
+    agents.ask("h1", Hush(held_back=2))
+    agents.until(lambda: agents.events("h1", "held-back"))
     agents.broadcast("h1")
     for sequence in range(1, 100):
         sender.send("h1", sender.copy(sequence))
-    agents.until(lambda: agents.counters("h1")["delivered"] == 101)
+    agents.until(lambda: agents.counters("h1")["delivered"] == 100)
     agents.ask("h1", Stop())
     assert agents.report("died", "h1") == "0"
+    assert agents.events("h1", "held-back")[0].details == {"messages": 2}
+    assert agents.counters("h1")["broadcast"] == 1
     assert agents.counters("h1")["sent_data"] == 2
     assert agents.counters("h1")["sent_control"] == 0
 
@@ -122,6 +125,7 @@ def test_an_agent_asked_to_stop_logs_it_last_and_exits_well(launch):
     agents = launch()
     agents.start("h1")
     agents.broadcast("h1")
+    agents.until(lambda: agents.events("h1", "deliver"))
     agents.ask("h1", Stop())
     assert agents.report("died", "h1") == "0"
     assert [event.event for event in agents.events("h1")] == ["start", "broadcast", "deliver", "stop"]
@@ -307,4 +311,4 @@ def test_an_agent_samples_what_it_sent_and_keeps(launch):
     agents = launch()
     agents.start("h1")
     agents.until(lambda: len(agents.events("h1", "sample")) >= 2)
-    assert [set(event.details) for event in agents.events("h1", "sample")[:2]] == [{"sent", "items"}] * 2
+    assert [set(event.details) for event in agents.events("h1", "sample")[:2]] == [{"sent", "items", "processor_ms"}] * 2

@@ -25,7 +25,8 @@ def world() -> World:
 
 
 def test_a_message_goes_to_the_adapter_with_its_name_and_size_and_no_packet_is_ours(world):
-    world["h2"].life.broadcast(b"x" * 64)
+    world["h2"].life.offer(b"x" * 64)
+    world["h2"].life.admit()
     assert world["h2"].core.lines == [b"broadcast 2 1 64"]
     world["h2"].carry_out()
     assert not world.sent

@@ -403,9 +403,8 @@ def test_an_agent_holds_what_follows_too_soon_and_a_hushed_one_forgets_it(script
     until_counted(agents, "h1", sent=3)
     agents.until(lambda: len(received(agents, "h2")) == counted(agents, "h1", "messages")[0])
     assert received(agents, "h2")[:3] == [1, 2, 3]
-    agents.ask("h1", Hush())
-    agents.broadcast("h1", b"trace hushed")
-    agents.until(lambda: agents.events("h1", "hushed"))
+    agents.ask("h1", Hush(held_back=1))
+    agents.until(lambda: agents.events("h1", "held-back"))
     assert counted(agents, "h1", "sent") == (3,)
 
 

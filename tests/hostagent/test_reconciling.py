@@ -182,7 +182,7 @@ def test_reports_that_contradict_each_other_still_give_an_order():
 
 @pytest.mark.parametrize("shown", [(B1,), ()])
 def test_where_hosts_roll_back_what_a_host_has_forgotten_comes_before_all_that_it_shows_or_lacks(shown):
-    """d has forgotten alpha-1, which a still shows, and had it before beta-1."""
+    """Host d has forgotten alpha-1, which a still shows, and had it before beta-1."""
     reports = {"c": report(B1, forgotten=[A1]), "d": report(*shown, forgotten=[A1]), "a": report(A1)}
     assert merged(reports, HOSTS, forgets_in_order=True) == [A1, B1]
     assert merged(reports, HOSTS, forgets_in_order=False) == [B1, A1]

@@ -104,6 +104,7 @@ class Host:
         """Commit what the core asked for, and then let its messages leave, unless a crash is due before one does."""
         if self.life is None:
             return
+        self.life.admit()
         effects = self.life.effects
         for key, value in effects.stored.items():
             if value is None:
@@ -193,7 +194,7 @@ class World:
 
     def broadcast(self, host: str, payload: bytes = b"hello", to: int | tuple[str, ...] = 0) -> None:
         self[host].broadcasts += 1
-        self[host].life.broadcast(payload, to)
+        self[host].life.offer(payload, to)
         self[host].carry_out()
 
     def lose(self, to: str | None = None, kind: type[Message] = Message) -> int:

@@ -7,7 +7,7 @@ import pytest
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.judge import CHECKS, Verdict, judge
 from hostagent.contract.promises import Guarantee
-from hostagent.runtime.control import BroadcastRequest, JoinRequest, LeaveRequest
+from hostagent.runtime.control import JoinRequest, LeaveRequest
 from scenarios import Broadcast, Scenario, Workload
 from scenarios.faults import Arrive, Crash, CutOff, Depart, Heal, Join, Leave, Pause, Restart, Trigger
 from scenarios.groups import Group
@@ -89,7 +89,7 @@ def test_the_world_of_the_tests_drives_the_same_protocol():
 def test_agents_on_real_sockets_drive_the_same_protocol(launch):
     agents = launch("managed", PROGRAM, groups={1: ("h1", "h2")}, retry_ms=100.0)
     agents.start("h1", "h2")
-    agents.ask("h2", BroadcastRequest(b"hello", 1))
+    agents.broadcast("h2", b"hello", 1)
     # h3 comes late, and gets what is sent to it from then on.
     agents.start("h3")
     agents.ask("h3", JoinRequest(1))

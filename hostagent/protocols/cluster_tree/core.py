@@ -65,6 +65,10 @@ from hostagent.protocols.cluster_tree.tree import Tree
 LONGEST_ROUND_TRIP_S = 5.0
 # The wait for an answer doubles at most this often; an unbounded power of two would overflow a float.
 MOST_DOUBLINGS = 30
+# Every host says after so many messages what it has: a quarter of those that may be unfinished.
+SAID_EVERY = 64
+# A child that has said nothing for so long does not hold up the source.
+ANSWERS_WITHIN_S = 0.5
 # A bit for each host must fit into a datagram, beside the ranges of an INFO set.
 MOST_HOSTS = 4000
 
@@ -72,9 +76,10 @@ MOST_HOSTS = 4000
 # all trees: the cluster (seen twice, here and in `clusters`), and in the exchange the numbers, cluster_of, met, introduced, mates, greeted,
 # answered, probed, probed_clusters, tried; and `_told_cluster` has one hello.
 FIELDS_OF_A_HOST = 12
-# For each tree: map, lead, parents, children, silent, asked_s and the numbers; in the exchange answered, reports (a pair each, so three),
-# owed and quiet. Eight more are single: the tree, its deliveries, its report in `_told_cluster`, questions, asking, at_last_ein (a pair).
-FIELDS_OF_A_TREE = 13
+# For each tree: map, lead, parents, children, silent, asked_s and the numbers, and said (a pair each, so three); in the exchange answered,
+# reports (the same), owed and quiet. Eight more are single: the tree, its deliveries, its report in `_told_cluster`, questions, asking,
+# at_last_ein (a pair).
+FIELDS_OF_A_TREE = 16
 # By transit times, the last of them from each host are kept.
 TRANSIT_TIMES = 1 + SAMPLES
 
@@ -147,6 +152,16 @@ class ClusterTree(Core):
         for key, payload in stored.items():
             _, source, sequence = key.split("/")
             self.tree(source).payloads[int(sequence)] = payload
+
+    @property
+    def unfinished(self) -> int:
+        """How far the slowest child is behind in the tree of this host, of those that have said something lately."""
+        tree = self.trees.get(self.env.host)
+        if tree is None:
+            return 0
+        since_s = self.env.now() - ANSWERS_WITHIN_S
+        heard = [tree.said[child] for child in tree.children if child in tree.said]
+        return max((tree.info.highest - highest for highest, at_s in heard if at_s > since_s), default=0)
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """The source sends a new message to its children."""
@@ -341,6 +356,8 @@ class ClusterTree(Core):
         """UPDATE-MAP."""
         tree.map[host] = info.numbers
         tree.lead[host] = tree.map[host].highest - tree.info.highest
+        if tree.source == self.env.host:
+            tree.said[host] = tree.map[host].highest, self.env.now()
 
     def _propagation(self, tree: Tree, sender: str, sequence: int, payload: bytes) -> None:
         """PROPAGATION: accept a message above all seen so far only from the parent, and pass new messages on to the neighbours."""
@@ -351,6 +368,8 @@ class ClusterTree(Core):
         if sequence in tree.info or (newest and sender != tree.parent):
             return
         self._accept(tree, sequence, payload, sender, Purpose.DATA if newest else Purpose.REPAIR)
+        if newest and sequence % SAID_EVERY == 0:
+            self.tell((tree.parent,), Info(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self.stamp_s()))
         if tree.has_gaps:
             self.exchange.on_gap(tree)
 

@@ -20,6 +20,8 @@ class Tree:
         self.info = info
         self.map: dict[str, SequenceSet] = {}
         """The messages that each host is known to have; none for a host that was never heard of."""
+        self.said: dict[str, tuple[int, float]] = {}
+        """At the source: the highest number that each host has said it has, and when, in seconds."""
         self.lead: dict[str, int] = {}
         """How far each host was ahead of this one when its INFO arrived."""
         self.parent = ""

@@ -122,6 +122,11 @@ class Counter(Core):
         self._ring.begin()
         self._outbox.send()
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that are not in the token yet."""
+        return self._outbox.unfinished
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send a message now, or when flow control allows it."""
         self._outbox.take(to, sequence, payload)

@@ -94,6 +94,8 @@ class Optimistic(Core):
         self._ring: Ring[TokenState, Ballot] = self.add("ring", lambda own: Ring(own, parameters, self, first))
         latest, on_change = (lambda: self._ring.latest), self._deliver
         self._catching_up = self.add("catching-up", lambda own: CatchingUp(own, longest_s, self._journal, latest, on_change))
+        self._newest = 0
+        """The last message of this host that was broadcast in this life."""
         self._view = 0
         self._late = False
         """Whether a message has been missing for so long that it counts as lost."""
@@ -154,8 +156,14 @@ class Optimistic(Core):
         self._ring.begin()
         self._speaking.speak(self._ring.latest)
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that are not committed."""
+        return max(0, self._newest - self._ring.latest.lasts[self._me])
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Broadcast a message now, or in the next token period that has room for it."""
+        self._newest = sequence
         self._journal.keep((self._me, sequence), set_of(to.hosts, self.env.hosts), payload)
         self._speaking.speak(self._ring.latest)
         self._ring.wake()

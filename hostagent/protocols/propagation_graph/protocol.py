@@ -214,6 +214,11 @@ class PropagationGraph(Core):
         self._sent_back = {(source, flow): turn for source, flow, turn in stored.get("sent back", ())}
         self._enter()
 
+    @property
+    def unfinished(self) -> int:
+        """What hosts further down have still to say that they have."""
+        return self._edges.unfinished
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Submit a message, or keep it while earlier ones are on their way back from a former primary destination."""
         if self.survivor is not None:

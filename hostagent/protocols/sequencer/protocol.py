@@ -140,6 +140,11 @@ class Sequencer(Core):
         """Go on where this host was."""
         self._ordering.begin()
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that have no place in the order yet."""
+        return len(self._outbox)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send a message to the sequencer."""
         self._outbox.put(to, sequence, payload)

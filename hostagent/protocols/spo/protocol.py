@@ -177,6 +177,11 @@ class Spo(Core):
                     self._owe(place, logged.pdu)
         self._go_on()
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that wait for the transmission condition."""
+        return len(self._waiting)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send a message, or let it wait for the transmission condition."""
         destinations = host_set(to.hosts, self.env.hosts)

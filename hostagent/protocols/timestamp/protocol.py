@@ -172,6 +172,11 @@ class Timestamp(Core):
 
     # The source.
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that wait for room in the window."""
+        return len(self.waiting)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Stamp a message and send it to everybody, or let it wait."""
         self.waiting[sequence] = item(to, (self.env.host, sequence), payload, self.env.hosts)

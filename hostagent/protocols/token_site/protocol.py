@@ -157,6 +157,11 @@ class TokenSite(Core):
         self._probe_later()
         self._advance()
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that have no place in the order yet."""
+        return len(self._own)
+
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """Send a message to everybody, or keep it until there is room."""
         self._own[sequence] = payload

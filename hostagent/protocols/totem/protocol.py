@@ -150,6 +150,11 @@ class Totem(Core):
         self.old = Ring(self.gathering.new_code(), (), own)
         self.gathering.begin(())
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that wait for the token."""
+        return len(self.queue)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Keep the message until it is delivered here, and send it when the token is here."""
         hosts = host_set(to.hosts, self.env.hosts)

@@ -210,6 +210,11 @@ class TransTotal(Core):
         self.reminders.watch()
         self._go_on()
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that wait for room."""
+        return len(self._queue)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send the message to everybody, whoever it is for, or let it wait while too many are not in the total order yet."""
         if self._queue or not self._has_room():

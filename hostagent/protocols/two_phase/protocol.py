@@ -100,6 +100,11 @@ class TwoPhase(Core):
         """The steps of all phases, with `elect`."""
         return 5 * (hosts - 1)
 
+    @property
+    def unfinished(self) -> int:
+        """The messages that wait for room in the window."""
+        return len(self.agreement.waiting)
+
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Begin phase 1."""
         self.agreement.on_multicast(to, sequence, payload)
