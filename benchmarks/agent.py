@@ -13,7 +13,6 @@ includes neither that nor other load of the machine: it is the stricter figure. 
 """
 
 import argparse
-import os
 import secrets
 import socket
 import subprocess
@@ -153,7 +152,7 @@ def flood(namespace: Path, datagrams: list[bytes], pid: int) -> Rates:
         udp.bind((ADDRESSES["sender"], PORT))
         udp.connect((ADDRESSES["receiver"], PORT))
         udp.settimeout(PATIENCE_S)
-        cpu_s, wall_s = _cpu_s(pid), time.monotonic()
+        cpu_s, wall_s = report.cpu_s(pid), time.monotonic()
         try:
             answered = WINDOW
             while unanswered:
@@ -163,19 +162,12 @@ def flood(namespace: Path, datagrams: list[bytes], pid: int) -> Rates:
                 unanswered -= answered
         except TimeoutError:
             raise CannotRun(f"no answer for {PATIENCE_S:.0f} s: datagrams were lost, so there is nothing to compare") from None
-        return Rates(len(datagrams) / (_cpu_s(pid) - cpu_s), len(datagrams) / (time.monotonic() - wall_s))
+        return Rates(len(datagrams) / (report.cpu_s(pid) - cpu_s), len(datagrams) / (time.monotonic() - wall_s))
 
 
 def messages_in(datagram: bytes) -> int:
     """How many messages a datagram carries, read from the first bytes of a pack only: the sender must not be the bottleneck."""
     return int.from_bytes(datagram[HEADER.size + 1 : HEADER.size + 3]) if datagram[4] == PACK else 1
-
-
-def _cpu_s(pid: int) -> float:
-    """The processor time of a process so far."""
-    # The name, in parentheses, may contain spaces; user and system time are the 12th and 13th field after it.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(arguments: argparse.Namespace) -> report.Result:

@@ -7,6 +7,7 @@ import signal
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -107,6 +108,13 @@ def _median(figures: Sequence[float], unit: str) -> str:
 def in_turn(number: int, *sides: str) -> tuple[str, ...]:
     """The order of measurement in repetition `number`: each side is first in turn, so that a drift of the load favours none."""
     return sides[::-1] if number % 2 else sides
+
+
+def cpu_s(pid: int) -> float:
+    """The processor time of a process so far."""
+    # The name, in parentheses, may contain spaces; user and system time are the 12th and 13th field after it.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def positive(text: str) -> int:

@@ -92,6 +92,11 @@ class Daemon:
         self._known = _daemon()
         self.deaths: list[str] = []
 
+    @property
+    def process(self) -> int | None:
+        """The daemon's process, if it runs."""
+        return self._known[0] if self._known else None
+
     def notice(self) -> None:
         """Add a sentence to `deaths` if the daemon is not the same process as before."""
         now = _daemon()

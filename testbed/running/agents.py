@@ -111,15 +111,31 @@ class Agents:
         """The hosts whose agent runs."""
         return tuple(self._pids)
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The processes of the agents that run."""
+        return tuple(self._pids.values())
+
     def event_logs(self) -> list[tuple[str, Path]]:
         """The event log of every host."""
         return [(host, self.setting.event_log(host)) for host in self._plan.network.hosts]
 
-    def broadcast(self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY, due_ns: int = 0) -> None:
-        """Have a host broadcast a message to a group or to some hosts, as soon as it has room; a host that is down broadcasts nothing."""
-        self._offers.setdefault(host, deque()).append(Offer(payload, to, due_ns))
-        if not self._send_waiting(host):
+    def broadcast(
+        self, host: str, payload: bytes, to: int | tuple[str, ...] = EVERYBODY, due_ns: int = 0, *, more: bool = False
+    ) -> None:
+        """Have a host broadcast a message to a group or to some hosts, as soon as it has room; a host that is down broadcasts nothing.
+
+        With `more`, others follow at once, and they may leave together: at the latest at the next `notice` or `send_offers`.
+        """
+        waiting = self._offers.setdefault(host, deque())
+        waiting.append(Offer(payload, to, due_ns))
+        if (not more or len(waiting) % MOST_TOGETHER == 0) and not self._send_waiting(host):
             self.notice()
+
+    def send_offers(self) -> None:
+        """Send what waits to be broadcast, as far as there is room."""
+        for host in list(self._offers):
+            self._send_waiting(host)
 
     @property
     def have_caught_up(self) -> bool:
@@ -230,8 +246,9 @@ class Agents:
         if self.are_lost:
             time.sleep(wait_s)
             return
-        for host in (*self._unsent, *(host for host in self._offers if host not in self._unsent)):
+        for host in list(self._unsent):
             self._send_waiting(host)
+        self.send_offers()
         if self._unsent or self._offers:
             wait_s = min(wait_s, RESEND_S)
         with selectors.DefaultSelector() as selector:

@@ -48,6 +48,11 @@ class Captures:
         self._stopped = False
         self._wait_until_listening()
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The processes of the captures."""
+        return tuple(tcpdump.process.pid for tcpdump in self._running)
+
     def stop(self) -> tuple[CaptureRecord, ...]:
         """End every capture and read its counts: the packets that it captured, and those that the kernel dropped."""
         self.notice()

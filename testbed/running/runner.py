@@ -41,6 +41,8 @@ QUIET_S = 0.3
 FRAME_BITS = 1514 * 8
 # The period of reading event logs while a fault waits for an event.
 WATCH_S = 0.005
+# Messages that are due within this time are offered together: a wake-up for each would take longer than to broadcast them.
+TURN_S = 0.001
 # How often the progress of a stream is shown: to show each message would take longer than to send it.
 SHOWN_TIMES = 200
 # The period of checking that all child processes run: each check asks the kernel about every tcpdump.
@@ -113,7 +115,7 @@ def run(
     `before_traffic` is called when the network is ready and still silent. After that, `play` is called; by default it plays the scenario.
     """
     with result_directory(task):
-        setting, measured = _on_network(task, machine, progress, before_traffic, play or _play)
+        setting, measured = _on_network(task, machine, progress, before_traffic, play or play_scenario)
         write(task.output / "counters.json", CountersFile(measured.counters))
         write_record(_record(task, machine, setting, measured), task.output)
 
@@ -208,11 +210,11 @@ def _misshapen(emulation: Emulation, injector: Injector) -> list[str]:
     return []
 
 
-def _play(stage: Stage, progress: Progress) -> None:
+def play_scenario(stage: Stage, progress: Progress) -> None:
     """Make broadcasts and inject faults at their times, then wait for the rest of the settling time."""
     scenario = stage.task.scenario
     timeline: list[tuple[float, Callable[[], object]]] = [
-        (fault.at_ms, partial(stage.injector.inject, fault)) for fault in scenario.faults if fault.at_ms is not None
+        (fault.at_ms, partial(_inject, stage, fault)) for fault in scenario.faults if fault.at_ms is not None
     ]
     broadcasts = list(scenario.broadcasts(stage.task.seed))
     waiting = FollowUps(broadcasts)
@@ -222,7 +224,7 @@ def _play(stage: Stage, progress: Progress) -> None:
         if number % shown_every == 0:
             progress("broadcasting", f"{number} of {len(broadcasts)}")
         due_ns = began_ns + round(sending.at_ms * NS_PER_MS)
-        stage.agents.broadcast(sending.source, sending.payload, sending.to, due_ns)
+        stage.agents.broadcast(sending.source, sending.payload, sending.to, due_ns, more=True)
 
     for number, sending in enumerate(broadcasts, start=1):
         if not sending.follows:
@@ -232,14 +234,23 @@ def _play(stage: Stage, progress: Progress) -> None:
     if waiting:
         _play_with_think_time(stage, start, timeline, waiting)
         return
+    next_turn = start
     for at_ms, action in timeline:
-        _sleep_until(start + at_ms / 1000, stage)
+        if (due := start + at_ms / 1000) > time.monotonic():
+            _sleep_until(max(due, next_turn), stage)
+            next_turn = time.monotonic() + TURN_S
         if stage.agents.are_lost:
             return
         stage.attempt(action)
     settles_s = scenario.ends_ms(stage.task.seed) / 1000 + _catch_up(stage, start, progress)
     progress("letting it settle")
     _sleep_until(start + settles_s, stage)
+
+
+def _inject(stage: Stage, fault: Fault) -> None:
+    """Inject a fault, after all that was broadcast before it."""
+    stage.agents.send_offers()
+    stage.injector.inject(fault)
 
 
 def _catch_up(stage: Stage, start: float, progress: Progress) -> float:
