@@ -156,3 +156,16 @@ def test_a_thousand_hosts_do_not_take_a_million_sets():
 def test_the_promise_of_basic_holds_in_a_simple_run():
     case, _ = draw_case(Basic.name, 0)
     assert run(case).judgement.verdict == "holds"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_source_that_is_offered_more_than_the_network_carries_slows_down_and_loses_nothing(name):
+    """Four times as much as the link of the source can carry."""
+    core, network = PROTOCOLS[name], find("lan:hosts=3,bandwidth=1mbit")
+    workload = Workload(messages=800, interval=0.5, payload=64, settle=20_000.0)
+    outcome = simulate(Scenario(network=network, workload=workload), core, core.Parameters(), 1)
+    logged = Counter((event.event, host) for host, event in outcome.events)
+    assert logged["broadcast", "h1"] == 800
+    assert not any(event.event == "held-back" for _, event in outcome.events)
+    if name != "fan":
+        assert [logged["deliver", host] - logged["take-back", host] for host in network.hosts] == [800] * 3
