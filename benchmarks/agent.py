@@ -29,7 +29,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import report
-from benchmarks.bare_loop import with_room
+from benchmarks.yardsticks.bare_loop import with_room
 from hostagent.contract.messages import Purpose
 from hostagent.contract.wire import HEADER, PACK, PORT, Codec
 from hostagent.parts.delivery import Copy
@@ -107,7 +107,7 @@ def the_agent(namespaces: dict[str, Path], run: int, pack_ms: float | None) -> I
 def the_bare_loop(namespaces: dict[str, Path], run: int) -> Iterator[int]:
     """The receiver as a bare loop that answers as many bytes as the agent does; yields its process."""
     answer = len(_codec(run).encode(NUMBERS["receiver"], 1, Ack(0, "sender", 1), Purpose.CONTROL, time.time_ns()))
-    loop = [sys.executable, "-m", "benchmarks.bare_loop", ADDRESSES["receiver"], str(PORT), str(answer)]
+    loop = [sys.executable, "-m", "benchmarks.yardsticks.bare_loop", ADDRESSES["receiver"], str(PORT), str(answer)]
     with _started(["nsenter", f"--net={namespaces['receiver']}", *loop]) as (_, pid):
         yield pid
 

@@ -2,7 +2,7 @@
 
 Castbed's time is that of entering `testbed.network.emulation.emulate`: the network is made and shaped, every parameter read back from the
 kernel, every switch connected, every flow installed, and the hosts shown to reach each other with the right cost bit. Stock Mininet does
-less; `benchmarks.stock` describes what. Both give hosts static ARP entries, and limit the bandwidth of links between switches.
+less; `benchmarks.yardsticks.stock` describes what. Both give hosts static ARP entries, and limit the bandwidth of links between switches.
 """
 
 import argparse
@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import report, stock
+from benchmarks import report
+from benchmarks.yardsticks import stock
 from testbed.network import doctor, record
 from testbed.network.doctor import Machine
 from testbed.network.emulation import emulate

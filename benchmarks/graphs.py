@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from benchmarks import report
-from benchmarks.appendix import forest
+from benchmarks.yardsticks.appendix import forest
 from hostagent.protocols.propagation_graph.generator import METHODS, Method, generate
 from scenarios.groups import random_groups
 

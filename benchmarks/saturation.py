@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from analysis.judging.check_run import history_of
-from benchmarks import bare_broadcast, report
+from benchmarks import report
+from benchmarks.yardsticks import bare_broadcast
 from hostagent.runtime.guests.catalogue import GUESTS
 from runfiles.reading import load as load_run
 from scenarios import Variant
@@ -177,7 +178,7 @@ def bare(case: Case, machine: Machine) -> Found:
         for host in network.hosts:
             peers = [address for other, address in network.addresses.items() if other != host]
             own = [str(messages if host in sources else 0), str(case.payload), network.addresses[host], *peers]
-            command = [sys.executable, "-m", "benchmarks.bare_broadcast", *own]
+            command = [sys.executable, "-m", "benchmarks.yardsticks.bare_broadcast", *own]
             inside = ["nsenter", f"--net={emulation.plan.namespace_path(host)}"]
             processes[host] = stack.enter_context(_started([*shell.WITH_US, *inside, *command]))
         for process in processes.values():

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.figures.forest import HopTimes, Way, hop_times, way_of, ways
 from analysis.figures.lower_bounds import lower_bounds
 from analysis.figures.measured import MeasuredRun, MissingRun, Runs
 from analysis.figures.stated import ComparedTable, Entry, Table, compare_tables
 from analysis.figures.statistics import estimate
+from analysis.figures.trees.forest import HopTimes, Way, hop_times, way_of, ways
 from analysis.judging.findings import Verdict
 from analysis.judging.judge import Promised
 from runfiles.decoding import decode

@@ -29,7 +29,7 @@ from analysis.figures.comparison import (
 from analysis.figures.detection import described_detection
 from analysis.figures.statistics import Estimate
 from analysis.figures.summary import Summary, described
-from analysis.figures.tree_report import TreeReport, TreeThen, start_ns
+from analysis.figures.trees.tree_report import TreeReport, TreeThen, start_ns
 from analysis.judging.healing import Healing, told
 from analysis.judging.history import History
 from analysis.judging.judge import Judgement, Verdict

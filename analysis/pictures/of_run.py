@@ -6,7 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from analysis.figures.summary import Summary
-from analysis.figures.tree_report import main_source
+from analysis.figures.trees.tree_report import main_source
 from analysis.judging.history import History
 from analysis.judging.parents import sources
 from analysis.pictures import plots

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from analysis.figures.tree_report import TreeReport, forest_at, start_ns
+from analysis.figures.trees.tree_report import TreeReport, forest_at, start_ns
 from analysis.judging.history import History
 from analysis.judging.parents import ground_at, leaders, parents_at
 from analysis.pictures.forests import forest_figure

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from analysis.figures.hints import hints
-from analysis.figures.tree_report import TreeReport
-from analysis.figures.tree_report import report as tree_report
+from analysis.figures.trees.tree_report import TreeReport
+from analysis.figures.trees.tree_report import report as tree_report
 from analysis.judging.check_run import books_of, check_run, history_of
 from analysis.judging.history import History
 from analysis.pages.terminal_tables import (

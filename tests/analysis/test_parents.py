@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from analysis.figures.tree_report import report
+from analysis.figures.trees.tree_report import report
 from analysis.judging.check_run import history_of
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.fault_windows import Window, windows

@@ -1,7 +1,7 @@
 """Propagation graphs held against the third paper by other means: `python -m tests.hostagent.brute_force --sets 20000`.
 
-Heuristic 1 must build the same forest as appendix I line by line (`benchmarks/appendix.py`). `problems` looks for the primary destination
-and the paths of every group by trying all sites and following all edges, with no code of the protocol.
+Heuristic 1 must build the same forest as appendix I line by line (`benchmarks/yardsticks/appendix.py`). `problems` looks for the primary
+destination and the paths of every group by trying all sites and following all edges, with no code of the protocol.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
-from benchmarks.appendix import forest
+from benchmarks.yardsticks.appendix import forest
 from hostagent.protocols.propagation_graph.generator import METHODS, generate, make_independent, spread_load
 from hostagent.protocols.propagation_graph.graph import PropagationGraph
 

@@ -29,11 +29,13 @@ from hostagent.parts.tokens.places import Number, following, places, preceding
 from hostagent.parts.tokens.reformation import Known, Reform, Reformation, Refusal, Vote, to_everybody
 
 # With each reformation that comes to nothing, a host waits twice as long before it asks for the next, up to this many times.
-MOST_IN_VAIN: Final = 3
+MOST_IN_VAIN: Final = 10
 # Nobody listens for more than about this many of the longest waits.
 LONGEST_SILENCE: Final = 4
 # Waits for an owner grow with every second try only: the others stand still meanwhile, and a host that is left out by mistake comes back.
 TRIES_PER_STEP: Final = 2
+# A long hop counts for less with each token that is heard sooner: for half after 34 of them.
+HOP_FADES: Final = 0.98
 CYCLE: Final = ""
 """In place of a host: how long it takes until the token is back."""
 
@@ -136,6 +138,8 @@ class Ring(Part, Generic[State, Ballot]):
         """Whether something to do has come up since the last token."""
         self._calls, self._waits = 0, False
         """How often this host has called for a new list in vain, and whether it waits for what comes of a call."""
+        self._heard_s, self._longest_hop_s = 0.0, 0.0
+        """When this host heard of the newest token, and about the longest time that one token was heard after another."""
         self._is_new = True
 
     def _make_reformation(self, own: Environment) -> Reformation[Ballot]:
@@ -291,6 +295,7 @@ class Ring(Part, Generic[State, Ballot]):
     def _accept(self, state: State) -> None:
         """Take in a token that is newer than all that this host knows."""
         before = self.latest
+        self._time_hop(before)
         if self._passed and state.hop == before.hop + 1:
             self._trips.answered(self.env.hosts[before.next], self.env.now())
         self._let_go()
@@ -308,6 +313,14 @@ class Ring(Part, Generic[State, Ballot]):
             self._begin_turn()
         self._listen_again()
         self.call_if_unhappy()
+
+    def _time_hop(self, before: State) -> None:
+        """A token follows on one that did not rest: hops elsewhere may take longer than those of this host."""
+        now_s = self.env.now()
+        if not before.stalls:
+            took_s = min(now_s - self._heard_s, self._parameters.longest_wait_ms / 1000)
+            self._longest_hop_s = max(took_s, HOP_FADES * self._longest_hop_s)
+        self._heard_s = now_s
 
     def _begin_turn(self) -> None:
         self.holds = True
@@ -408,7 +421,10 @@ class Ring(Part, Generic[State, Ballot]):
         """Set the timer for a silence that is longer than all tries of another host take."""
         # What it hears from the host after it tells this host how long a hop takes.
         after = self.env.hosts[following(self.latest.members, self._me, len(self.env.hosts))]
-        wait_s = sum(self._trips.wait_s(after, tries // TRIES_PER_STEP) for tries in range(self._parameters.tries + 1))
+        hop_s = self._trips.wait_s(after)
+        if self._is_for_all:
+            hop_s = max(hop_s, self._longest_hop_s)
+        wait_s = sum(hop_s * 2 ** (tries // TRIES_PER_STEP) for tries in range(self._parameters.tries + 1))
         if not self._is_for_all:
             # A token that others pass to each other is not heard here.
             wait_s += self._trips.wait_s(CYCLE)

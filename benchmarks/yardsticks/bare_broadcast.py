@@ -1,6 +1,6 @@
 """The yardstick of a protocol under load: the least Python that sends each message by itself to every other host, and loses none.
 
-python -m benchmarks.bare_broadcast MESSAGES BYTES ADDRESS PEER...
+python -m benchmarks.yardsticks.bare_broadcast MESSAGES BYTES ADDRESS PEER...
 
 A host counts what it hears of each peer, and tells the peer after every `EVERY` messages, so that a source stays at most `WINDOW` messages
 ahead of the slowest. It prints how long it took until all peers had all its messages, in seconds; nothing if one was lost.
@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 
-from benchmarks.bare_loop import with_room
+from benchmarks.yardsticks.bare_loop import with_room
 
 EVERY = 16
 # More at once than this, and the switch does not read all of it.

@@ -52,7 +52,7 @@ def measure(network: Network, *, kernel_datapath: bool) -> Times:
         files.dump(network, private / "network.json")
         datapath = "kernel" if kernel_datapath else "user"
         process = subprocess.Popen(
-            [*shell.WITH_US, sys.executable, "-m", "benchmarks.stock", str(private / "network.json"), datapath],
+            [*shell.WITH_US, sys.executable, "-m", "benchmarks.yardsticks.stock", str(private / "network.json"), datapath],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

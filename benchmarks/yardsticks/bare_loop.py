@@ -1,6 +1,6 @@
 """The yardstick of the agent: the least Python that can receive a datagram with its cost bit and answer it.
 
-python -m benchmarks.bare_loop ADDRESS PORT ANSWER_BYTES
+python -m benchmarks.yardsticks.bare_loop ADDRESS PORT ANSWER_BYTES
 """
 
 import socket

@@ -1,0 +1,1 @@
+"""Figures of the trees and forests that protocols build."""

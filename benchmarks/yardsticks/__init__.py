@@ -1,0 +1,1 @@
+"""What Castbed is measured against: the least that does the same work."""
