@@ -144,7 +144,7 @@ class Connectivity:
 
     def could_reach(self, broadcast: BroadcastEvent, carrier: Carrier, patience_ns: int) -> Reach:
         """The hosts that a message could have reached by the end, and by when."""
-        return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns, broadcast.to)
+        return self.reach({broadcast.origin: broadcast.at_ns}, carrier, patience_ns, broadcast.to or ())
 
     def reach(self, holders: Mapping[str, int], carrier: Carrier, patience_ns: int, among: Iterable[str] = ()) -> Reach:
         """The hosts that a message could have reached if several hosts have it, each from its own time on.

@@ -15,7 +15,7 @@ MessageId = tuple[str, int]
 class BroadcastEvent(NamedTuple):
     """Host `origin` broadcast its message `sequence` to `group`. `position` is the line of its log.
 
-    `to` are the hosts that the message is for, as the origin logged them; empty for all hosts of the run.
+    `to` are the hosts that the message is for, as the origin logged them; None for all hosts of the run. A group may have no members.
     """
 
     at_ns: int
@@ -23,9 +23,13 @@ class BroadcastEvent(NamedTuple):
     sequence: int
     group: int = 0
     position: int = 0
-    to: tuple[str, ...] = ()
+    to: tuple[str, ...] | None = None
     late_ms: int = 0
     """How much later than the application wanted."""
+
+    def destinations(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        """The hosts that the message is for, of all hosts of the run."""
+        return hosts if self.to is None else self.to
 
     @property
     def message(self) -> MessageId:
@@ -232,14 +236,14 @@ class History(NamedTuple):
     @property
     def destinations(self) -> dict[MessageId, tuple[str, ...]]:
         """The hosts that each message is for, as its origin logged them at its first broadcast."""
-        return {broadcast.message: broadcast.to or self.hosts for broadcast in reversed(self.broadcasts)}
+        return {broadcast.message: broadcast.destinations(self.hosts) for broadcast in reversed(self.broadcasts)}
 
     @property
     def limited(self) -> dict[MessageId, frozenset[str]]:
         """The destinations of the messages that are not for all hosts; of a number that was used twice, those of both messages."""
         found: dict[MessageId, frozenset[str]] = {}
         for broadcast in self.broadcasts:
-            found[broadcast.message] = found.get(broadcast.message, frozenset()).union(broadcast.to or self.hosts)
+            found[broadcast.message] = found.get(broadcast.message, frozenset()).union(broadcast.destinations(self.hosts))
         return {message: to for message, to in found.items() if len(to) < len(self.hosts)}
 
     @property
@@ -280,11 +284,11 @@ def make(
     ordered, set_back = in_order(events)
     for host, position, at_ns, event, origin, sequence, details in ordered:
         if event == "broadcast":
-            to = tuple(details.get("to", ()))
+            to = tuple(details["to"]) if "to" in details else None
             broadcasts.append(
                 BroadcastEvent(
                     *(at_ns, origin, sequence, details.get("group", 0), position),
-                    *(known.setdefault(to, to), details.get("late_ms", 0)),
+                    *(known.setdefault(to, to) if to is not None else None, details.get("late_ms", 0)),
                 )
             )
         elif event == "held-back":

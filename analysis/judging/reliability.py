@@ -17,7 +17,7 @@ def relative_reliability(history: History, promise: Promise, connectivity: Conne
     first = {broadcast.message: broadcast for broadcast in reversed(history.broadcasts)}
     used = possible = 0
     for message, broadcast in first.items():
-        others = {*(broadcast.to or history.hosts)} - {broadcast.origin}
+        others = {*(broadcast.destinations(history.hosts))} - {broadcast.origin}
         has = others & delivered.get(message, {}).keys()
         used += len(has)
         possible += len(has)

@@ -22,7 +22,7 @@ _COLUMNS: Final = [*_MESSAGE, "host", "broadcast_ns", "delivered_ns", "delay_ms"
 class _Destinations(msgspec.Struct):
     """The part of the details of a broadcast that says whom it is for."""
 
-    to: list[str] = []
+    to: list[str] | None = None
 
 
 def deliveries(events: pa.Table) -> pa.Table:
@@ -50,9 +50,9 @@ def _first(events: pa.Table, keys: list[str], *columns: str) -> pa.Table:
 def _are_destinations(hosts: pa.ChunkedArray, details: pa.ChunkedArray) -> pa.Array:
     """Whether each host is a destination according to the details of the broadcast."""
     texts = details.dictionary_encode().combine_chunks() if len(details) else pa.array([], pa.string()).dictionary_encode()
-    named = [frozenset(msgspec.json.decode(text or "{}", type=_Destinations).to) for text in texts.dictionary.to_pylist()]
-    to = [named[index] if index is not None else frozenset() for index in texts.indices.to_pylist()]
-    return pa.array([not names or host in names for host, names in zip(hosts.to_pylist(), to, strict=True)], pa.bool_())
+    named = [msgspec.json.decode(text or "{}", type=_Destinations).to for text in texts.dictionary.to_pylist()]
+    to = [named[index] if index is not None else None for index in texts.indices.to_pylist()]
+    return pa.array([names is None or host in names for host, names in zip(hosts.to_pylist(), to, strict=True)], pa.bool_())
 
 
 def write(table: pa.Table, directory: Path, name: str) -> None:

@@ -43,7 +43,15 @@ PROMISE = Promise(
     guarantees=(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.VALIDITY), patience_ms=10_000.0, retained=10
 )
 
-DELIVERIES = pa.table({"origin": ["h1"] * 6, "sequence": [1, 1, 1, 2, 2, 2], "delay_ms": [2.0, 3.0, 4.0] * 2})
+DELIVERIES = pa.table(
+    {
+        "origin": ["h1"] * 6,
+        "sequence": [1, 1, 1, 2, 2, 2],
+        "host": ["h2", "h3", "h4"] * 2,
+        "delivered_ns": [2, 3, 4, 12, 13, 14],
+        "delay_ms": [2.0, 3.0, 4.0] * 2,
+    }
+)
 """What the table of deliveries says of the delays of an honest run: h2 is two hops away from h1, h3 three and h4 four."""
 
 

@@ -12,7 +12,7 @@ LINE = clusters(4, 2, "line")
 def bounds(*sent, network=LINE, multicasts=False, messages=None):
     """The bounds of messages, each an origin and its destinations."""
     broadcasts = (BroadcastEvent(0, origin, sequence, to=to) for sequence, (origin, *to) in enumerate(sent))
-    broadcasts = tuple(each._replace(to=tuple(each.to)) for each in broadcasts)
+    broadcasts = tuple(each._replace(to=tuple(each.to) or None) for each in broadcasts)
     return lower_bounds(network, History(network.hosts, broadcasts, (), 0), multicasts=multicasts, messages=messages)
 
 

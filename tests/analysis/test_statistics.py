@@ -134,7 +134,8 @@ def test_quantiles_are_interpolated_between_the_two_nearest_values(values, share
 
 def test_the_delays_of_a_run_are_told_by_the_same_quantiles(tmp_path):
     """Four deliveries at 1, 2, 3 and 10 ms: the median is 2.5 ms, which nobody waited, and the 99th percentile 9.79 ms."""
-    deliveries = pa.table({"origin": ["h1"] * 4, "sequence": [1, 1, 2, 2], "delay_ms": [1.0, 10.0, 2.0, 3.0]})
+    hosts = {"host": ["h2", "h3"] * 2, "delivered_ns": [1, 10, 2, 3]}
+    deliveries = pa.table({"origin": ["h1"] * 4, "sequence": [1, 1, 2, 2], **hosts, "delay_ms": [1.0, 10.0, 2.0, 3.0]})
     run = load(honest().write(tmp_path / "run"))
     books, history = balance(run, (), (), ()), history_of(run)
     summary = summarise(run, history, books, deliveries, reports=(), link_costs=(), expensive_packets={}, crossings={})

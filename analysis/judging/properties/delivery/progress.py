@@ -31,7 +31,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
             delivered.get(broadcast.message, {}),
             max(broadcast.at_ns, connectivity.faults_ended_ns) + connectivity.patience_ns(promise),
         )
-        for host in broadcast.to or history.hosts:
+        for host in broadcast.destinations(history.hosts):
             if host not in connectivity.correct or part_of.get(host) != part_of[broadcast.origin]:
                 continue
             if host in has:

@@ -22,7 +22,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
     debts = (
         Debt(broadcast, connectivity.could_reach(broadcast, promise.carrier, patience_ns))
         for broadcast in history.broadcasts
-        if len(delivered.get(broadcast.message, ())) < len(broadcast.to or history.hosts)
+        if len(delivered.get(broadcast.message, ())) < len(broadcast.destinations(history.hosts))
     )
     paid = sum(len(connectivity.correct & delivered.get(message, {}).keys()) for message in history.broadcast_at)
     return settle(history, connectivity, delivered, debts, paid)

@@ -58,7 +58,7 @@ def _receipts(history: History) -> dict[MessageId, Receipts]:
 
 def _configuration(broadcast: BroadcastEvent, view: View, hosts: tuple[str, ...]) -> tuple[str, ...]:
     """The members that must have received a message when a host delivers it in a view; the initial view has all destinations."""
-    to = broadcast.to or hosts
+    to = broadcast.destinations(hosts)
     return tuple(host for host in to if host in view.members) if view.view else to
 
 

@@ -71,7 +71,7 @@ def _of_messages(part_of: dict[str, int], views: Views, history: History, connec
         if broadcast.origin not in part_of or view is None or not view.view:
             continue
         is_last = views.at(broadcast, EVERYBODY).view == view.view
-        for host in broadcast.to or history.hosts:
+        for host in broadcast.destinations(history.hosts):
             if part_of.get(host) != part_of[broadcast.origin] or not (is_last or host == broadcast.origin):
                 continue
             if host in delivered.get(broadcast.message, {}):

@@ -30,7 +30,7 @@ class Views:
         for broadcast in history.broadcasts:
             group = broadcast.group
             if group != LISTED and group not in self._initial and self._last(broadcast.origin, group, broadcast.place) is None:
-                self._initial[group] = broadcast.to or history.hosts
+                self._initial[group] = broadcast.destinations(history.hosts)
 
     def _last(self, host: str, group: int, place: Place) -> View | None:
         places = self._places.get((host, group))

@@ -184,7 +184,7 @@ def _after_delivery_somewhere(evidence: Evidence) -> Iterator[Due]:
 def _reached_by_source(evidence: Evidence) -> Iterator[Due]:
     """Each message at each destination, from when on the destination can reach the source."""
     for broadcast in evidence.history.broadcasts:
-        for host in broadcast.to or evidence.history.hosts:
+        for host in broadcast.destinations(evidence.history.hosts):
             since_ns = evidence.states.since(host, broadcast.origin, broadcast.at_ns)
             yield Due(host, broadcast.message, since_ns, broadcast.at_ns, broadcast.origin, "broadcast")
 
