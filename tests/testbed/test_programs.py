@@ -33,7 +33,8 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.root
 def test_an_unmodified_program_holds_under_faults_and_is_repeated_from_an_archive(here, nothing_left_behind):  # noqa: ARG001 - watches
     (here / "faults.json").write_text(json.dumps(FAULTS))
-    done = castbed("run", "clusters", *SMALL, "--set", "loss=5%", "--faults", "faults.json", *NAMED, "--out", "made", "--json")
+    given = ("--set", "loss=5%", "--faults", "faults.json", "--pack", "off")
+    done = castbed("run", "clusters", *SMALL, *given, *NAMED, "--out", "made", "--json")
     assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert (run["protocol"], run["verdict"], run["messages"], run["delivered_share"]) == ("my-node", "holds", 20, 1.0)
