@@ -28,8 +28,7 @@ from hostagent.parts.tokens.pieces import Assembly, Piece, cut
 from hostagent.parts.tokens.places import Number, following, places, preceding
 from hostagent.parts.tokens.reformation import Known, Reform, Reformation, Refusal, Vote, to_everybody
 
-# With each reformation that comes to nothing, a host waits twice as long before it asks for the next, up to this many times: until that is
-# longer than a reformation takes in which a host far away must be given up, however short the hops of this host are.
+# With each reformation that comes to nothing, a host waits twice as long before it asks for the next, up to this many times.
 MOST_IN_VAIN: Final = 10
 # Nobody listens for more than about this many of the longest waits.
 LONGEST_SILENCE: Final = 4
@@ -37,8 +36,6 @@ LONGEST_SILENCE: Final = 4
 TRIES_PER_STEP: Final = 2
 # A long hop counts for less with each token that is heard sooner: for half after 34 of them.
 HOP_FADES: Final = 0.98
-# An owner whose tokens are lost keeps them for up to twice as long with each of them, up to this many times.
-MOST_LOST: Final = 5
 CYCLE: Final = ""
 """In place of a host: how long it takes until the token is back."""
 
@@ -133,10 +130,6 @@ class Ring(Part, Generic[State, Ballot]):
         self._passed = False
         """Whether this host passed on the newest token that it knows, and listens for the next one."""
         self._tries = 0
-        self._lost = 0
-        """How many more tokens of this host had to be reissued lately than had not."""
-        self._reissued_s: dict[str, float] = {}
-        """When a token was first reissued to a host, until that says that it knew of the token, or gets the next one."""
         self._in_vain = 0
         """How many reformations this host has asked or voted for since the last token."""
         self._called = 0
@@ -281,10 +274,6 @@ class Ring(Part, Generic[State, Ballot]):
         if state is None or state.version != (piece.generation, piece.hop):
             return
         is_mine = isinstance(piece, Token) and state.next == self._me
-        if isinstance(piece, Known) and sender in self._reissued_s:
-            # The token had been reissued in vain, as this host had not waited for long enough.
-            self._trips.asked(sender, self._reissued_s.pop(sender))
-            self._trips.answered(sender, self.env.now())
         if state.version <= self.latest.version:
             self._hear_again(sender, state, is_mine=is_mine)
         elif state.generation >= self.reformation.promised or not state.members >> self._me & 1:
@@ -343,11 +332,7 @@ class Ring(Part, Generic[State, Ballot]):
         """Keep the token for the token-owner time, or for long if there is nothing to do."""
         self._core.begin_turn()
         self._rests = self.latest.stalls > 0 and not self._alert and not self._has_work
-        hold_s = self._hold_s(rests=self._rests)
-        if self._lost and not self._rests:
-            # The burst of the last owner may fill the queue that this host's token goes to, each time.
-            hold_s *= self.env.random.uniform(1.0, 2.0**self._lost)
-        self.env.set_timer("hold", hold_s)
+        self.env.set_timer("hold", self._hold_s(rests=self._rests))
 
     def _hold_s(self, *, rests: bool) -> float:
         return self._parameters.hold_s(self.latest, len(self.env.hosts), rests=rests)
@@ -375,7 +360,6 @@ class Ring(Part, Generic[State, Ballot]):
         if not passed.stalls:
             for what in (self.env.hosts[passed.next], CYCLE):
                 self._trips.asked(what, self.env.now())
-        self._reissued_s.pop(self.env.hosts[passed.next], None)
         self._wait_for_next()
         self._listen_again()
 
@@ -387,23 +371,20 @@ class Ring(Part, Generic[State, Ballot]):
             self.env.cancel_timer("hold")
         if self._passed:
             self._passed = False
-            self._lost = min(self._lost + 1, MOST_LOST) if self._tries else max(self._lost - 1, 0)
             self._trips.forget(self.env.hosts[self.latest.next])
             self.env.cancel_timer("retry")
 
     def _send_token(self, to: str = "") -> None:
         """Send the token to all members, or reissue it to one."""
         state = self.latest
-        # A queue that is shorter than the burst keeps its beginning: those come first without whom the token does not go on.
-        hosts = [to] if to else [self.env.hosts[state.next], self._before]
-        if not to and self._is_for_all:
-            hosts += self.env.shuffled([host for host in places(state.members, self.env.hosts) if host != self.env.host])
         for piece in cut(Token, self.env.host, state.version, self._core.encode(state)):
-            if not to and self.env.multicasts:
-                to_everybody(self.env, piece, hosts, state.hop)
-                continue
-            for host in dict.fromkeys(hosts):
-                self.env.send(host, piece, Purpose.CONTROL)
+            if to:
+                self.env.send(to, piece, Purpose.CONTROL)
+            elif self._is_for_all:
+                to_everybody(self.env, piece, places(state.members, self.env.hosts), state.hop)
+            else:
+                for host in dict.fromkeys((self.env.hosts[state.next], self._before)):
+                    self.env.send(host, piece, Purpose.CONTROL)
 
     @property
     def _is_for_all(self) -> bool:
@@ -424,11 +405,7 @@ class Ring(Part, Generic[State, Ballot]):
 
     def _reissue(self) -> None:
         """The next owner was not heard in time: reissue the token, or ask for a list without that host."""
-        after, now_s = self.env.hosts[self.latest.next], self.env.now()
-        # The next token counts as the answer to this one. If it was the answer to the one before, the next owner tells (`Known`).
-        self._trips.asked(after, now_s)
-        if not self._tries:
-            self._reissued_s[after] = now_s
+        self._trips.forget(self.env.hosts[self.latest.next])
         self._alert = True
         self._tries += 1
         if self._tries <= self._parameters.tries:
