@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostagent.contract.core import Core
+from hostagent.contract.environment import NS_PER_MS
 from hostagent.contract.events import Event
 from hostagent.contract.wire import COST_DSCP, PACK, leading
 from runfiles.format import FaultRecord
 from scenarios import Scenario
 from scenarios.faults import Fault
 from scenarios.scenario import FollowUps, Sending, catching_up_ms
-from simulator.faults import NS_PER_MS, FaultPlayer, Healing
+from simulator.faults import FaultPlayer, Healing
 from simulator.pipe import HEADERS_BYTES, Pipe
 from simulator.world import Packet, World
 from topologies.network import group_name

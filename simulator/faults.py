@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from hostagent.contract.environment import NS_PER_MS
 from hostagent.contract.messages import EVERYBODY
 from hostagent.runtime.control import AtDoor, CrashWhen
 from runfiles.format import LATE, TREE, FaultRecord
@@ -15,7 +16,6 @@ from simulator.host import SimulatedHost
 from simulator.world import REROUTING_NS, World
 from topologies.network import group_name
 
-NS_PER_MS = 1_000_000
 KNOWN: frozenset[type[Fault]] = frozenset(
     (
         *(vocabulary.LinkDown, vocabulary.LinkUp, vocabulary.LinkChange, vocabulary.Flap, vocabulary.Partition, vocabulary.Heal),

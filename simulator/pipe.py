@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from hostagent.contract.environment import NS_PER_MS
 from topologies import Link
 from topologies.network import DEFAULT_QUEUE
 
 # The Ethernet, IPv4 and UDP headers of a datagram.
 HEADERS_BYTES = 14 + 20 + 8
-NS_PER_MS = 1_000_000
 
 
 @dataclass(slots=True)

@@ -114,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(call=partial(_help, top))
     verbs = top.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
     _add_runs(verbs)
+    _add_recorded(verbs)
     _add_results(verbs)
     _add_live(verbs)
     _add_verdicts(verbs)
@@ -199,6 +200,9 @@ def _add_runs(verbs: _Verbs) -> None:
         verb.add_argument("--repeat", type=_positive, default=1, metavar="R", help="run each protocol R times, seeds N, N+1, ...")
         verb.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
         verb.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
+
+
+def _add_recorded(verbs: _Verbs) -> None:
     replay = verbs.add_parser("replay", help="repeat recorded runs: the same broadcasts, faults and seeds", epilog=_EPILOG)
     replay.add_argument("run", type=Path, metavar="RUN", help=_RUN)
     replay.add_argument("--on", choices=("mininet", "simulator"), help="real packets, or virtual time (default: as recorded)")

@@ -1,6 +1,6 @@
 """What a run was asked for, what it achieved, and whether its sources kept up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.figures.statistics import quantiles
-from analysis.judging.history import History, Sample
+from analysis.judging.history import History
 
 NS_PER_S: Final = 1e9
 # A source that broadcasts one message in a hundred later than this has fallen behind.
@@ -97,16 +97,17 @@ def _busiest(history: History) -> tuple[str, float | None]:
         return "", None
     first_ns = min(broadcast.at_ns for broadcast in history.broadcasts)
     last_ns = max(delivery.at_ns for delivery in history.deliveries)
-    shares = [(share, host) for host in history.hosts if (share := _share(history.samples, host, first_ns, last_ns)) is not None]
+    taken: dict[str, list[tuple[int, int]]] = {}
+    for one in history.samples:
+        if one.processor_ms is not None:
+            taken.setdefault(one.host, []).append((one.at_ns, one.processor_ms))
+    shares = [(share, host) for host, of_host in taken.items() if (share := _share(of_host, first_ns, last_ns)) is not None]
     share, host = max(shares, default=(None, ""))
     return host, share
 
 
-def _share(samples: Iterable[Sample], host: str, first_ns: int, last_ns: int) -> float | None:
+def _share(taken: Sequence[tuple[int, int]], first_ns: int, last_ns: int) -> float | None:
     """The share of a processor that a host used from the last sample before an instant to the first one after another."""
-    taken = [(one.at_ns, one.processor_ms) for one in samples if one.host == host and one.processor_ms is not None]
-    if not taken:
-        return None
     from_ns, used_before_ms = ([sample for sample in taken if sample[0] <= first_ns] or taken[:1])[-1]
     to_ns, used_ms = ([sample for sample in taken if sample[0] >= last_ns] or taken[-1:])[0]
     if to_ns <= from_ns or used_ms < used_before_ms:

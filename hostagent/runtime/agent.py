@@ -6,6 +6,7 @@ messages, those to the same host in one datagram. The core's timers and the mess
 
 import asyncio
 import heapq
+import math
 import os
 import signal
 import socket
@@ -280,14 +281,17 @@ class Agent:
     def _on_offers(self) -> None:
         """Read what the application wants to broadcast: messages that are broadcast together can share datagrams."""
         # A group that a message is for may be as new as the message.
-        self._on_request()
-        if self._end.done():
-            return
+        if self._serve_requests():
+            if not self._hushed:
+                self._read_offers(MOST_AT_DOOR)
+            self._finish_wake_up()
+
+    def _read_offers(self, most: float) -> None:
+        """Let messages of the application come to the door, until so many wait there."""
         with suppress(BlockingIOError):
-            while len(self._life.door) < MOST_AT_DOOR:
+            while len(self._life.door) < most:
                 for offer in decode_offers(self._door.recv(LONGEST_REQUEST)):
                     self._life.offer(offer.payload, offer.to, offer.due_ns)
-        self._finish_wake_up()
 
     def _admit(self) -> None:
         """Broadcast what waits at the door and has room. While many wait, read no more."""
@@ -300,21 +304,26 @@ class Agent:
                 self._loop.remove_reader(self._door)
 
     def _on_request(self) -> None:
-        """Serve all requests of the testbed that wait."""
+        """Requests of the testbed have come."""
+        if self._serve_requests():
+            self._finish_wake_up()
+
+    def _serve_requests(self) -> bool:
+        """Serve all requests of the testbed that wait. Returns whether the agent goes on."""
         for _ in range(MOST_PER_WAKE_UP):
             try:
                 request, asker = self._control.recvfrom(LONGEST_REQUEST)
             except BlockingIOError:
                 break
             if self._stops_at(request):
-                return
+                return False
             if asker:
                 # The testbed waits for this confirmation that the request is in force.
                 with suppress(OSError):
                     self._control.sendto(request, asker)
             if self._life.is_over:
                 break
-        self._finish_wake_up()
+        return True
 
     def _stops_at(self, encoded: bytes) -> bool:
         """Serve a request, and say whether it was `Stop`."""
@@ -329,6 +338,8 @@ class Agent:
                 self._life.define(group, members)
             case Hush(held_back=held_back):
                 self._loop.remove_reader(self._door)
+                # What is still in the socket is held back too.
+                self._read_offers(math.inf)
                 self._life.hush(held_back)
                 # Take the last sample now: from here on the silence is not the protocol's doing.
                 self._hushed = True

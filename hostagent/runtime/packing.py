@@ -14,12 +14,10 @@ sent. A datagram is full when the next message would not fit into an Ethernet fr
 
 import heapq
 from collections.abc import Iterator
-from typing import Final
 
-from hostagent.contract.environment import Receiver
+from hostagent.contract.environment import NS_PER_MS, Receiver
 from hostagent.contract.wire import ROOM_IN_PACK, Part
 
-NS_PER_MS: Final = 1_000_000
 Datagram = tuple[Receiver, list[Part]]
 """A host or a group, and the messages that go there together."""
 

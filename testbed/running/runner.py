@@ -260,7 +260,9 @@ def _catch_up(stage: Stage, start: float, progress: Progress) -> float:
     _sleep_until(offered_s, stage)
     most_s = offered_s + catching_up_ms((offered_s - start) * 1000) / 1000
     while not stage.agents.have_caught_up and time.monotonic() < most_s and not stage.agents.are_lost:
-        progress("the sources have fallen behind: waiting for them")
+        if time.monotonic() > offered_s + LOOK_S:
+            # The last message is always on its way for a moment.
+            progress("the sources have fallen behind: waiting for them")
         stage.watch(WATCH_S)
     return max(0.0, time.monotonic() - offered_s)
 

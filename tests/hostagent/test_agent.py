@@ -14,7 +14,7 @@ import pytest
 from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM
 from hostagent.protocols.basic import Basic
 from hostagent.runtime.agent import SAMPLE_S
-from hostagent.runtime.control import Hush, StartOrder, Stop
+from hostagent.runtime.control import Hush, Offer, StartOrder, Stop, encode_request
 from hostagent.runtime.failures import Failure
 from hostagent.runtime.namespace import die_with_parent
 from tests.hostagent.conftest import HOSTS, alive, until
@@ -105,6 +105,21 @@ def test_a_hushed_agent_sends_nothing_more_and_goes_on_counting(launch, stranger
     assert agents.counters("h1")["broadcast"] == 1
     assert agents.counters("h1")["sent_data"] == 2
     assert agents.counters("h1")["sent_control"] == 0
+
+
+def test_a_hushed_agent_counts_all_that_its_application_could_not_broadcast(launch):
+    """Nobody acknowledges: 256 messages are broadcast, 64 wait at the door, and the others in its socket."""
+    agents = launch(retry_ms=100_000, longest_retry_ms=100_000)
+    agents.start("h1")
+    for _ in range(10):
+        agents.socket.sendto(encode_request([Offer(b"hello")] * 32), str(agents.setting.door("h1")))
+    agents.until(lambda: agents.counters("h1")["broadcast"] == 256)
+    for _ in range(5):
+        agents.socket.sendto(encode_request([Offer(b"hello")] * 32), str(agents.setting.door("h1")))
+    agents.ask("h1", Hush(held_back=7))
+    agents.until(lambda: agents.events("h1", "held-back"))
+    assert agents.events("h1", "held-back")[0].details == {"messages": 15 * 32 - 256 + 7}
+    assert agents.counters("h1")["broadcast"] == 256
 
 
 def test_a_hushed_agent_is_sampled_once_more_and_then_not(launch):
