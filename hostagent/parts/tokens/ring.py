@@ -130,6 +130,8 @@ class Ring(Part, Generic[State, Ballot]):
         self._passed = False
         """Whether this host passed on the newest token that it knows, and listens for the next one."""
         self._tries = 0
+        self._reissued_s: dict[str, float] = {}
+        """When a token was first reissued to a host, until that says that it knew of the token, or gets the next one."""
         self._in_vain = 0
         """How many reformations this host has asked or voted for since the last token."""
         self._called = 0
@@ -274,6 +276,10 @@ class Ring(Part, Generic[State, Ballot]):
         if state is None or state.version != (piece.generation, piece.hop):
             return
         is_mine = isinstance(piece, Token) and state.next == self._me
+        if isinstance(piece, Known) and sender in self._reissued_s:
+            # The token had been reissued in vain, as this host had not waited for long enough.
+            self._trips.asked(sender, self._reissued_s.pop(sender))
+            self._trips.answered(sender, self.env.now())
         if state.version <= self.latest.version:
             self._hear_again(sender, state, is_mine=is_mine)
         elif state.generation >= self.reformation.promised or not state.members >> self._me & 1:
@@ -360,6 +366,7 @@ class Ring(Part, Generic[State, Ballot]):
         if not passed.stalls:
             for what in (self.env.hosts[passed.next], CYCLE):
                 self._trips.asked(what, self.env.now())
+        self._reissued_s.pop(self.env.hosts[passed.next], None)
         self._wait_for_next()
         self._listen_again()
 
@@ -405,7 +412,9 @@ class Ring(Part, Generic[State, Ballot]):
 
     def _reissue(self) -> None:
         """The next owner was not heard in time: reissue the token, or ask for a list without that host."""
-        self._trips.forget(self.env.hosts[self.latest.next])
+        after = self.env.hosts[self.latest.next]
+        self._trips.forget(after)
+        self._reissued_s.setdefault(after, self.env.now())
         self._alert = True
         self._tries += 1
         if self._tries <= self._parameters.tries:

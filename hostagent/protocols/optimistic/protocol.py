@@ -89,7 +89,8 @@ class Optimistic(Core):
         self._me = env.hosts.index(env.host)
         longest_s = parameters.longest_wait_ms / 1000
         self._journal = self.add("journal", Journal)
-        self._speaking = self.add("speaking", lambda own: Speaking(own, self._journal))
+        late_s = parameters.late_ms / 1000
+        self._speaking = self.add("speaking", lambda own: Speaking(own, self._journal, lambda: self._ring.latest, late_s))
         first = first_token(len(env.hosts))
         self._ring: Ring[TokenState, Ballot] = self.add("ring", lambda own: Ring(own, parameters, self, first))
         latest, on_change = (lambda: self._ring.latest), self._deliver

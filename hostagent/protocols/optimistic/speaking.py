@@ -1,10 +1,11 @@
 """What one host broadcasts, one message in a token period: its own messages, and again whatever was rolled back and is its to repeat.
 
 A period is the time between two tokens. A message that no owner has named after a whole round is broadcast again, as all who owned the
-token meanwhile may have missed it.
+token meanwhile may have missed it. From its second repetition on, a message leaves at a random time: else it may meet the same token in the
+same queue each time, and be dropped for ever.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from hostagent.contract.core import Part
@@ -18,12 +19,14 @@ from hostagent.protocols.optimistic.state import Key, Stamp, TokenState
 class Speaking(Part):
     """The broadcasts of one host."""
 
-    def __init__(self, env: Environment, journal: Journal) -> None:
+    def __init__(self, env: Environment, journal: Journal, latest: Callable[[], TokenState], late_s: float) -> None:
         super().__init__(env)
-        self._journal = journal
+        self._journal, self._latest, self._late_s = journal, latest, late_s
         self._me = env.hosts.index(env.host)
-        self._said: dict[Key, tuple[Stamp, int]] = {}
-        """For each message that has no name in force: the list and rollback, and the hop, at which it was last broadcast."""
+        self._said: dict[Key, tuple[Stamp, int, int]] = {}
+        """For each message that is not committed: the list and rollback, and the hop, at which it was last broadcast; how often it was."""
+        self._waits = False
+        """Whether the next message leaves when a timer expires."""
         self._may_speak = True
         """Whether this host has broadcast nothing in this token period."""
         self.has_spoken = False
@@ -32,7 +35,7 @@ class Speaking(Part):
     def begin_period(self, state: TokenState) -> None:
         """There is a newer token."""
         self._may_speak, self.has_spoken = True, False
-        waiting = set(islice(self._waiting(state), state.members.bit_count() + 2))
+        waiting = {name.key for name in state.names}.union(islice(self._waiting(state), state.members.bit_count() + 2))
         self._said = {key: said for key, said in self._said.items() if key in waiting}
         self.speak(state)
 
@@ -40,15 +43,24 @@ class Speaking(Part):
         """Whether there is anything to broadcast, or broadcast and without a name in force."""
         return next(self._waiting(state), None) is not None
 
-    def speak(self, state: TokenState) -> None:
-        """Broadcast the next message, if this host may."""
-        if not self._may_speak or not state.members >> self._me & 1:
+    def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one timer
+        """Broadcast the message that was to leave at a random time."""
+        self._waits = False
+        self.speak(self._latest(), at_once=True)
+
+    def speak(self, state: TokenState, *, at_once: bool = False) -> None:
+        """Broadcast the next message, if this host may, or have it leave later."""
+        if self._waits or not self._may_speak or not state.members >> self._me & 1:
             return
         most = state.members.bit_count()
         for ahead, key in enumerate(self._in_window(state)):
-            stamp, hop = self._said.get(key, ((-1, -1), 0))
+            stamp, hop, times = self._said.get(key, ((-1, -1), 0, 0))
             if stamp != state.stamp or (not ahead and state.hop - hop > most):
-                self._broadcast(key, state)
+                if times < 2 or at_once:
+                    self._broadcast(key, state, times + 1)
+                else:
+                    self._waits = True
+                    self.env.set_timer("again", self.env.random.uniform(0.0, self._late_s))
                 return
 
     def _waiting(self, state: TokenState) -> Iterator[Key]:
@@ -65,7 +77,7 @@ class Speaking(Part):
         new = set(islice(self._journal.own(state.named()[self._me]), min(room, state.members.bit_count())))
         return (key for key in self._waiting(state) if key in early or key in new)
 
-    def _broadcast(self, key: Key, state: TokenState) -> None:
+    def _broadcast(self, key: Key, state: TokenState, times: int) -> None:
         kept = self._journal.find(key)
         assert kept is not None, key
         (origin, sequence), (to, payload) = key, kept
@@ -73,7 +85,8 @@ class Speaking(Part):
         purpose = Purpose.REPAIR if key in self._journal.stamps else Purpose.DATA
         data = Data(EVERYBODY, self.env.hosts[origin], sequence, *state.stamp, to_set, payload)
         # Of a burst that is longer than a queue, other copies are to be dropped each time.
-        self.env.multicast(EVERYBODY, data, purpose, self.env.random.randrange(len(self.env.hosts)))
-        self._said[key] = state.stamp, state.hop
+        others = [host for host in self.env.groups[EVERYBODY] if host != self.env.host]
+        self.env.send_to_some(self.env.shuffled(others), EVERYBODY, data, purpose)
+        self._said[key] = state.stamp, state.hop, times
         self._journal.stamps[key] = state.stamp
         self._may_speak, self.has_spoken = False, True
