@@ -10,7 +10,8 @@ class Pace:
 
     Whatever a site sends to everybody makes the token move on, so the next acknowledgement of any host is taken for an answer: an upper
     bound, for hosts of which nothing better is known. So is the answer to a question that was repeated, counted from the first time: a host
-    that always takes longer than the first guess would otherwise never be known.
+    that always takes longer than the first guess would otherwise never be known. The first guesses are bad ones, as hosts are slow when they
+    start. They improve with each message of this site: whoever gives it a number has got it, and where the token rests that is done at once.
     """
 
     def __init__(self, peers: Iterable[str], now_s: Callable[[], float], longest_s: float, first_s: float) -> None:
@@ -20,15 +21,31 @@ class Pace:
         self._trips = RoundTrips(longest_s, first_s)
         self._unknown = dict.fromkeys(peers)
         self._known: dict[str, None] = {}
+        self._said: tuple[int, float] = 0, 0.0
+        """The message of this site that was sent when all before it had numbers, and when; nothing if it was sent again."""
 
     def asked(self, host: str) -> None:
         """A host is asked for the first time."""
         self._trips.asked(host, self._now_s())
 
-    def spoke(self) -> None:
-        """Something was sent to everybody."""
+    def spoke(self, sequence: int = 0) -> None:
+        """Something was sent to everybody: a message of this site, if it has a number."""
         for host in self._unknown:
             self.asked(host)
+        if sequence:
+            self._said = sequence, self._now_s()
+
+    def repeated(self) -> None:
+        """The message was sent again: nobody knows which of the two gets the number."""
+        self._said = 0, 0.0
+
+    def numbered(self, host: str, sequence: int, count: int) -> None:
+        """A host has given numbers to so many messages of this site, from this one on."""
+        said, at_s = self._said
+        if sequence <= said < sequence + count:
+            self._said = 0, 0.0
+            self._trips.asked(host, at_s)
+            self.answered(host)
 
     def answered(self, host: str) -> None:
         """A host has answered."""
@@ -40,6 +57,10 @@ class Pace:
     def wait_s(self, host: str, repetition: int = 0) -> float:
         """How long to wait for one host."""
         return self._trips.wait_s(host, repetition)
+
+    def wait_for_hop_s(self, passer: str, holder: str, repetition: int = 0) -> float:
+        """How long to wait for an acknowledgement of the token site, which may be as far from the site before as this one is from both."""
+        return sum(self._trips.wait_s(host, repetition) for host in {passer, holder} & {*self._known, *self._unknown})
 
     def wait_for_all_s(self, repetition: int = 0) -> float:
         """How long to wait for the slowest of the hosts that have ever answered."""

@@ -78,6 +78,7 @@ class TokenSite(Core):
     def __init__(self, env: Environment, parameters: TokenSiteParameters) -> None:
         super().__init__(env, parameters)
         longest_s = parameters.longest_ms / 1000
+        self._me = env.hosts.index(env.host)
         self._pace = Pace(env.peers, env.now, longest_s, parameters.first_ms / 1000)
         self._numbering = RoundTrips(longest_s, parameters.first_ms / 1000)
         """How long it takes until a message of this host has a number."""
@@ -229,6 +230,9 @@ class TokenSite(Core):
         elif ack.version == lists.version == lists.promised:
             lists.confirm()
             self._pace.answered(sender)
+            for place, sequence, count in ack.runs:
+                if place == self._me:
+                    self._pace.numbered(sender, sequence, count)
             self._tries = 0
             self._token.hear(sender, ack)
             self._requests.lack(sender, ack.version, ack.last)
@@ -321,7 +325,7 @@ class TokenSite(Core):
             self._ledger.offer(self.env.host, self._sent, payload)
             self.env.multicast(EVERYBODY, Data(EVERYBODY, self.env.host, self._sent, payload), purpose)
             if self._sent == self._numbered + 1:
-                self._pace.spoke()
+                self._pace.spoke(self._sent)
                 self._numbering.asked(self.env.host, self.env.now())
                 self._await_number()
 
@@ -351,6 +355,7 @@ class TokenSite(Core):
                 self.env.send(holder, data, Purpose.REPAIR)
         self._repetitions += 1
         self._numbering.forget(self.env.host)
+        self._pace.repeated()
         self._await_number()
 
     def _helpers(self) -> tuple[str, ...]:
@@ -363,7 +368,8 @@ class TokenSite(Core):
             return
         ledger = self._ledger
         if self._numbered < self._sent or ledger.delivered < ledger.last:
-            self._watch_for(self._pace.wait_for_all_s(self._tries))
+            hop = max(self._token.hop, self._rumour)
+            self._watch_for(self._pace.wait_for_hop_s(self._lists.site(hop), self._lists.site(hop + 1), self._tries))
         elif self._lists.is_complete and ledger.base < ledger.last:
             self._watch_for(self.parameters.linger_ms / 1000 + self._pace.longest_s)
 
@@ -380,7 +386,7 @@ class TokenSite(Core):
         holder = self._lists.site(max(self._token.hop, self._rumour) + 1)
         if self._tries > TRIES:
             self._tries = 0
-            self._lists.originate()
+            self._lists.originate(holder)
         elif self._tries == 1 and holder != self.env.host:
             self._ask(holder)
         else:
