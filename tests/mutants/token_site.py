@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         with_part(TokenSite, "_lists", ForgetsWhatMayBeAtLSitesAlone),
         "There is no test of resiliency.",
-        parameters={"resilience": 0},
+        parameters={"resilience": 0, "window": 1},
     ),
     Mutant(NeverRepeatsItsMessages, "A source sends each message once."),
     Mutant(ForgetsItsOwnMessagesAtRestart, "A source that restarts forgets its messages without a number."),
