@@ -291,7 +291,7 @@ main() {
     umask 022
     if [[ $engine == simulator ]]; then
         say "without root: only simulations (--on simulator), campaigns and analyses will work. For Mininet run ./setup.sh as root."
-        has_java || say "no Java 17 or newer at $java: runs can be made and checked, but analysed only after Java is installed." >&2
+        has_java || say "no Java 17 or newer at $java: runs can be made, checked and, if they are small, analysed; large ones only after Java is installed." >&2
     else
         check_system
     fi

@@ -1,7 +1,7 @@
 """Who carries out the tasks of an analysis: Spark's workers, or this process where starting them would take longer than the work.
 
-Captures are always read by Spark. Everything else is small beside them, and a small job is done here: the analysis of a simulated run
-starts no Spark at all, and needs no Java. With a master that the user names, all tasks go there.
+A small job is done here: the analysis of a small run starts no Spark at all, and needs no Java. Captures of a run that has just been made
+go to Spark whatever their size, as it was started meanwhile. With a master that the user names, all tasks go there.
 """
 
 import logging
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from runfiles.errors import ResultsError
+from runfiles.reading import RunInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +21,8 @@ Batches = Iterator[pa.RecordBatch]
 Task = Callable[[], Batches]
 SMALL: Final = 500_000
 """Up to so many rows are read here, in a second or two."""
+_BYTES_OF_A_PACKET: Final = 100
+"""About so long is a packet in a capture, which has the start of each."""
 _NUMBERS: Final = pa.schema([("task", pa.int32())])
 
 
@@ -49,6 +52,22 @@ class Crew:
         except Exception as error:  # noqa: BLE001 - raised again in session
             self._failure = error
 
+    def begin_for(self, runs: Sequence[RunInput]) -> None:
+        """Start Spark in the background if the captures of runs are many."""
+        if not self._is_small(self.rows_of_captures(runs)):
+            self.begin()
+
+    def rows_of_captures(self, runs: Sequence[RunInput]) -> int | None:
+        """About how many packets the captures of runs hold; None if Spark is on its way, which then reads them however few they are."""
+        if self._thread is not None or self._session is not None:
+            return None
+        files = (run.directory / capture.file for run in runs for capture in run.run.captures)
+        return sum(file.stat().st_size for file in files if file.exists()) // _BYTES_OF_A_PACKET
+
+    def tasks_at_once(self, rows: int | None) -> int:
+        """How many tasks that read so many rows are carried out at the same time."""
+        return 1 if self._is_small(rows) else self.session().sparkContext.defaultParallelism
+
     def session(self) -> "SparkSession":
         """The session of Spark, once it is up."""
         self.begin()
@@ -63,7 +82,7 @@ class Crew:
         """Carry out the tasks, here if they read few rows, else in Spark's workers. Returns all that they gave."""
         if not tasks:
             return schema.empty_table()
-        if self._master is None and rows is not None and rows <= SMALL:
+        if self._is_small(rows):
             return pa.Table.from_batches([batch for task in tasks for batch in task()], schema)
         session = self.session()
         # Imported when Spark is up: two threads must not import PySpark at the same time.
@@ -73,6 +92,9 @@ class Crew:
             return _distributed(session, tasks, schema)
         except SPARK_ERRORS as error:
             raise ResultsError(f"Spark failed: {reason(error)}") from error
+
+    def _is_small(self, rows: int | None) -> bool:
+        return self._master is None and rows is not None and rows <= SMALL
 
 
 def _distributed(session: "SparkSession", tasks: Sequence[Task], schema: pa.Schema) -> pa.Table:

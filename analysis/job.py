@@ -78,9 +78,8 @@ def draw(sweeps: Sequence[Sweep], directory: Path) -> list[Path]:
 
 
 def _summaries(crew: Crew, runs: Sequence[RunInput], progress: Progress) -> tuple[list[History], list[Summary]]:
-    if any(run.has_captures for run in runs):
-        # Meanwhile the event logs are read.
-        crew.begin()
+    # Meanwhile the event logs are read.
+    crew.begin_for(runs)
     progress("reading event logs")
     events = scan_events(crew, runs)
     deliveries = _of_runs(tables.deliveries(events.filter(events["report"].is_null())), runs)

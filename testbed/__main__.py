@@ -47,7 +47,7 @@ _OPTIONAL = {
     "ryu": "Ryu is not installed, which this command needs: run ./setup.sh as root",
     **dict.fromkeys(
         ("pyspark", "py4j"),
-        "PySpark is not installed, which the analysis of captures needs: run ./setup.sh; simulated runs are analysed without it",
+        "PySpark is not installed, which the analysis of large runs needs: run ./setup.sh; small runs are analysed without it",
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""

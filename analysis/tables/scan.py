@@ -153,8 +153,9 @@ def scan_packets(crew: Crew, runs: Sequence[RunInput], *, guessing: bool = True)
 
     accounts = ACCOUNTS.empty_table()
     if captures:
-        planned = plan(list(captures), crew.session().sparkContext.defaultParallelism, guessing=guessing)
-        accounts = crew.do([partial(store_parts, number, parts) for number, parts in enumerate(planned)], ACCOUNTS)
+        packets = crew.rows_of_captures(runs)
+        planned = plan(list(captures), crew.tasks_at_once(packets), guessing=guessing)
+        accounts = crew.do([partial(store_parts, number, parts) for number, parts in enumerate(planned)], ACCOUNTS, packets)
     if simulated:
         rows = sum(pq.read_metadata(runs[run].directory / CROSSINGS).num_rows for run in simulated)
         of_crossings = crew.do([partial(store_crossings, run) for run in simulated], ACCOUNTS, rows)

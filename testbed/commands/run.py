@@ -225,9 +225,7 @@ def analyse(arguments: Namespace) -> int:
     places = [opened(place) for place in arguments.runs]
     directories = runs_in(places)
     crew = Crew(arguments.spark_master)
-    loaded = [load_run(directory) for directory in directories]
-    if any(run.has_captures for run in loaded):
-        crew.begin()
+    crew.begin_for([load_run(directory) for directory in directories])
     out = arguments.out or places[0]
     hand_over(*directories, out)
     return analyse_runs(directories, crew, out, as_json=arguments.json)

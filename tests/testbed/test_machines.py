@@ -177,8 +177,18 @@ def test_without_java_a_sweep_is_made_and_analysed(without_java):
     assert len(list((without_java.home / "swept").rglob("summary.json"))) == 2
 
 
-def test_without_java_captures_are_not_analysed_and_stay(without_java):
-    honest().write(without_java.home / "captured").chmod(0o777)
+def test_without_java_small_captures_are_analysed(without_java):
+    honest().write(without_java.home / "few").chmod(0o777)
+    done = without_java("analyse", "few")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((without_java.home / "few" / "summary.json").read_bytes())["balanced"]
+
+
+def test_without_java_large_captures_are_not_analysed_and_stay(without_java):
+    captured = honest().write(without_java.home / "captured")
+    captured.chmod(0o777)
+    with next((captured / "captures").iterdir()).open("r+b") as capture:
+        capture.truncate(60_000_000)
     done = without_java("analyse", "captured")
     assert done.returncode == 2
     assert "PySpark is not installed" in done.stderr
