@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from analysis.crew import Crew
 from analysis.judging.findings import Verdict
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime import own
@@ -91,7 +90,11 @@ def _parameters(protocol: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _run_campaign(protocol: str, seeds: range, parameters: dict[str, Any], arguments: Namespace) -> campaigns.Tally:
-    spark = Crew(arguments.spark_master).session if arguments.spark_master else None
+    spark = None
+    if arguments.spark_master:
+        from analysis.crew import Crew  # noqa: PLC0415 - imports pyarrow, and a campaign starts at once
+
+        spark = Crew(arguments.spark_master).session
     work = partial(campaigns.run_seed, protocol, parameters=parameters, medium=arguments.medium, brief=arguments.brief)
     tally = campaigns.Tally()
     with bar(f"{protocol}", len(seeds)) as advance:
