@@ -23,7 +23,6 @@ SMALL: Final = 500_000
 """Up to so many rows are read here, in a second or two."""
 _BYTES_OF_A_PACKET: Final = 100
 """About so long is a packet in a capture, which has the start of each."""
-_NUMBERS: Final = pa.schema([("task", pa.int32())])
 
 
 class Crew:
@@ -102,8 +101,7 @@ def _distributed(session: "SparkSession", tasks: Sequence[Task], schema: pa.Sche
 
     def work(batches: Iterable[pa.RecordBatch]) -> Batches:
         for batch in batches:
-            for number in batch["task"].to_pylist():
+            for number in batch["id"].to_pylist():
                 yield from tasks[number]()
 
-    numbers = [(number,) for number in range(len(tasks))]
-    return session.createDataFrame(numbers, from_arrow_schema(_NUMBERS)).mapInArrow(work, from_arrow_schema(schema)).toArrow()
+    return session.range(len(tasks)).mapInArrow(work, from_arrow_schema(schema)).toArrow()

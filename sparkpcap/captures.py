@@ -18,7 +18,7 @@ from sparkpcap.walk import Bytes, Places, follow, numbers_at, rows_at
 
 Flags = NDArray[np.bool_]
 
-WINDOW: Final = 16 << 20
+WINDOW: Final = 32 << 20
 """The bytes processed at a time: memory depends on this, and not on the size of a file."""
 GUESSED: Final = 1 << 20
 """The bytes in which the start of a record is guessed; the chain from the guess must lead through half of them."""

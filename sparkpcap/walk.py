@@ -19,7 +19,7 @@ Places = NDArray[np.int64]
 # A lane holds some dozens of packets, so that the steps of all lanes take few calls. Short stretches have shorter lanes, since a call for
 # a few lanes takes as long as a call for hundreds.
 _LANES: Final = 512
-_LONGEST_LANE: Final = 32 * 1024
+_LONGEST_LANE: Final = 64 * 1024
 _SHORTEST_LANE: Final = 2 * 1024
 # The fraction (1 / n) of a lane in which a start is searched, at first and at most. A lane without a start joins the lane before it.
 _LOOK: Final = 64

@@ -95,8 +95,12 @@ BYTES_OF_AN_EVENT: Final = 100
 """About so long is a line of an event log."""
 _ETHERNET_HEADER: Final = 14
 _FIRST_GROUP: Final = int(IPv4Address(group_address(0)))
-# Only texts are encoded with a dictionary: trying it for numbers takes as long as all other writing.
+# Only texts are encoded with a dictionary: trying it for numbers takes as long as all other writing. They are so already in memory, which
+# makes adding up costs and writing faster; readers see plain texts. Nobody looks for a range of texts, so only numbers have statistics.
+_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 _TEXTS: Final = [field.name for field in PACKETS if pa.types.is_string(field.type)]
+_NUMBERS: Final = [name for name in PACKETS.names if name not in _TEXTS]
+_ENCODED: Final = pa.schema([field.with_type(_TEXT) if field.name in _TEXTS else field for field in PACKETS])
 _PURPOSES: Final = pa.array([purpose.name.lower() for purpose in Purpose])
 
 _READ_IP: Final = ("at_ns", "source", "destination", "dscp", "ip_length")
@@ -147,7 +151,7 @@ def scan_packets(crew: Crew, runs: Sequence[RunInput], *, guessing: bool = True)
             file = pq.ParquetFile(runs[run].directory / CROSSINGS)
             check_format(file.schema_arrow, runs[run].directory / CROSSINGS)
             for batch in file.iter_batches(_BATCH):
-                packets = batch_of(PACKETS, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
+                packets = batch_of(_ENCODED, batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True)))
                 writer.write_batch(packets)
                 yield _costs(run, packets)
 
@@ -183,7 +187,16 @@ def _empty_table(directory: Path) -> Path:
 def _writer(place: Path, task: int) -> Iterator[pq.ParquetWriter]:
     """Write a file of the packets table of a run. Readers see the file when it is complete."""
     name = f"part-{task}.parquet"
-    with pq.ParquetWriter(place / f".{name}", PACKETS, compression="snappy", use_dictionary=_TEXTS) as writer:
+    with pq.ParquetWriter(
+        place / f".{name}",
+        _ENCODED,
+        compression="snappy",
+        use_dictionary=_TEXTS,
+        write_statistics=_NUMBERS,
+        # The file would remember that texts were encoded in memory.
+        store_schema=False,
+    ) as writer:
+        writer.add_key_value_metadata(PARQUET_METADATA)
         yield writer
     (place / f".{name}").replace(place / name)
 
@@ -237,11 +250,10 @@ def store_capture(names: _Names, run: int, item: int, part: FilePart, writer: pq
 
 def _costs(run: int, packets: pa.RecordBatch) -> pa.RecordBatch:
     """The costs of a batch of packets, by link, direction and purpose."""
-    foreign = pc.fill_null(packets["purpose"], FOREIGN)
-    kept = packets.select(["link", "source", "target", "expensive"])
-    counted = kept.append_column("purpose", foreign).append_column("packets", pa.repeat(1, len(foreign)))
-    costs = _sums(pa.Table.from_batches([counted.append_column("bytes", packets["bytes"])]))
+    kept = packets.select([name for name in LINK_COSTS.names if name != "packets"])
+    costs = _sums(pa.Table.from_batches([kept.append_column("packets", pa.repeat(1, packets.num_rows))]))
     columns = {name: costs[name].combine_chunks() for name in costs.column_names}
+    columns["purpose"] = pc.fill_null(columns["purpose"].cast(pa.string()), FOREIGN)
     return batch_of(ACCOUNTS, costs.num_rows, columns | {"run": pa.repeat(run, costs.num_rows)})
 
 
@@ -256,50 +268,50 @@ def _packets(names: _Names, item: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch as captured to a batch of the packets table: numbers become names."""
     capture = names.captures[item]
     by_number = pa.array(np.arange(1, len(names.hosts) + 1), pa.int32())
-    sender = _lookup(batch["sender"], by_number, names.hosts)
-    origin = _lookup(batch["origin"], by_number, names.hosts)
+    sender = pc.index_in(batch["sender"], value_set=by_number)
+    origin = pc.index_in(batch["origin"], value_set=by_number)
     # Agents refuse packets that name an unknown host, so such packets are not of this run.
     known = pc.and_(sender.is_valid(), origin.is_valid())
     ours = pc.and_(known, pc.fill_null(pc.less_equal(batch["purpose"], int(Purpose.CONTROL)), fill_value=False))
-    by_address = _lookup(batch["source"], names.addresses, names.hosts)
+    by_address = pc.index_in(batch["source"], value_set=names.addresses)
     # Hosts send without the cost bit, so a packet to a group that has it at its sender has come back, as may happen while trees change.
     returned = pc.and_(_is_group(batch["destination"]), pc.equal(batch["dscp"], COST_DSCP))
-    backwards = pc.and_(capture.both_ways, pc.or_(pc.not_equal(pc.fill_null(by_address, ""), capture.source), returned))
+    backwards = pc.and_(capture.both_ways, pc.or_(_is_not(capture.source, by_address, names), returned))
 
     def own(values: Any) -> pa.Array:
         return pc.if_else(ours, values, None)
 
     columns = _on_link(names, item, batch, backwards) | {
-        "sender": pc.if_else(ours, sender, by_address),
+        "sender": _named(pc.if_else(ours, sender, by_address), names.hosts),
         "destination": _destinations(names, batch["destination"]),
-        "purpose": own(_PURPOSES.take(pc.min_element_wise(batch["purpose"], pa.scalar(int(Purpose.CONTROL), pa.int32())))),
-        "origin": own(origin),
+        "purpose": _named(own(batch["purpose"]), _PURPOSES),
+        "origin": _named(own(origin), names.hosts),
         **{name: own(batch[name]) for name in ("protocol", "kind", "packet", "group", "sequence")},
     }
-    return batch_of(PACKETS, batch.num_rows, columns)
+    return batch_of(_ENCODED, batch.num_rows, columns)
 
 
 def _guest_packets(names: _Names, item: int, batch: pa.RecordBatch, start_ns: int, end_ns: int) -> pa.RecordBatch:
     """A batch as captured to a batch of the packets table, in a run of a guest: packets from hosts are the guest's."""
     capture = names.captures[item]
-    sender = _lookup(batch["source"], names.addresses, names.hosts)
+    sender = pc.index_in(batch["source"], value_set=names.addresses)
     inside = pc.and_(pc.greater_equal(batch["at_ns"], start_ns), pc.less(batch["at_ns"], end_ns))
-    backwards = pc.and_(capture.both_ways, pc.not_equal(pc.fill_null(sender, ""), capture.source))
+    backwards = pc.and_(capture.both_ways, _is_not(capture.source, sender, names))
     columns = _on_link(names, item, batch, backwards) | {
-        "sender": sender,
-        "destination": _lookup(batch["destination"], names.addresses, names.hosts),
+        "sender": _named(sender, names.hosts),
+        "destination": _named(pc.index_in(batch["destination"], value_set=names.addresses), names.hosts),
         "purpose": pc.if_else(sender.is_valid(), pc.if_else(inside, GUEST, GUEST_OUTSIDE), None),
     }
-    return batch_of(PACKETS, batch.num_rows, columns)
+    return batch_of(_ENCODED, batch.num_rows, columns)
 
 
 def _on_link(names: _Names, item: int, batch: pa.RecordBatch, backwards: pa.Array) -> dict[str, Any]:
     """Where packets were seen, and what their Ethernet and IP headers say."""
     rows, capture, (link, expensive) = batch.num_rows, names.captures[item], names.links[item]
     return {
-        "link": pa.repeat(link, rows),
-        "source": pc.if_else(backwards, capture.target, capture.source),
-        "target": pc.if_else(backwards, capture.source, capture.target),
+        "link": _named(pa.repeat(0, rows), pa.array([link])),
+        "source": _named(backwards, pa.array([capture.source, capture.target])),
+        "target": _named(backwards, pa.array([capture.target, capture.source])),
         "expensive": pa.repeat(expensive, rows),
         "at_ns": batch["at_ns"],
         "dscp": batch["dscp"],
@@ -309,22 +321,24 @@ def _on_link(names: _Names, item: int, batch: pa.RecordBatch, backwards: pa.Arra
 
 def _destinations(names: _Names, addresses: pa.Array) -> pa.Array:
     """The host or the group of each address, or null."""
-    hosts = _lookup(addresses, names.addresses, names.hosts)
-    to_group = _is_group(addresses)
-    if not pc.any(to_group).as_py():
-        return hosts
-    groups = pc.unique(addresses.filter(to_group))
-    named = pa.array([group_name(address - _FIRST_GROUP) for address in groups.to_pylist()])
-    return pc.coalesce(hosts, _lookup(addresses, groups, named))
+    groups = pc.unique(addresses.filter(_is_group(addresses)))
+    named = [group_name(address - _FIRST_GROUP) for address in groups.to_pylist()]
+    known = pa.concat_arrays([names.addresses, groups])
+    return _named(pc.index_in(addresses, value_set=known), pa.concat_arrays([names.hosts, pa.array(named, pa.string())]))
 
 
 def _is_group(addresses: pa.Array) -> pa.Array:
     return pc.and_(pc.greater_equal(addresses, _FIRST_GROUP), pc.less_equal(addresses, _FIRST_GROUP + MOST_GROUPS))
 
 
-def _lookup(values: pa.Array, keys: pa.Array, names: pa.Array) -> pa.Array:
-    """The name of each value, or null."""
-    return names.take(pc.index_in(values, value_set=keys))
+def _is_not(host: str, positions: pa.Array, names: _Names) -> pa.Array:
+    """Whether each position among the hosts is another one than that of `host`, or null."""
+    return pc.not_equal(pc.fill_null(positions, len(names.hosts)), names.hosts.index(host))
+
+
+def _named(positions: pa.Array, names: pa.Array) -> pa.DictionaryArray:
+    """Texts as their positions in a list; null has none."""
+    return pa.DictionaryArray.from_arrays(positions.cast(pa.int32()), names)
 
 
 def read_events(host: str, path: Path, run: int) -> Batches:
