@@ -19,7 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.crew import Crew
+from analysis.figures.load import completed_ns, rate_of
 from analysis.judging.check_run import history_of
+from analysis.tables.deliveries import deliveries
+from analysis.tables.scan import scan_events
 from benchmarks import report
 from benchmarks.yardsticks import bare_broadcast
 from hostagent.runtime.guests.catalogue import GUESTS
@@ -110,25 +114,19 @@ def run_once(case: Case, protocol: str, rate: float, machine: Machine) -> Point:
             used.update({part: spent - before[part] for part, spent in _used_s(stage).items()})
 
         runner.run(task, machine, lambda *_: None, play=play)
-        history = history_of(load_run(place))
+        recorded = load_run(place)
+        history, events = history_of(recorded), scan_events(Crew(), [recorded])
     due = {one.message: one.at_ns - one.late_ms * 1e6 for one in history.broadcasts}
     warm_ns = min(due.values(), default=0) + WARM_UP_S * 1e9
-    last: dict[tuple[str, int], float] = {}
-    reached: dict[tuple[str, int], int] = {}
-    delays = []
-    for delivery in history.deliveries:
-        if delivery.host != delivery.origin and delivery.message in due:
-            last[delivery.message] = max(delivery.at_ns, last.get(delivery.message, 0))
-            reached[delivery.message] = reached.get(delivery.message, 0) + 1
-            if due[delivery.message] > warm_ns:
-                delays.append((delivery.at_ns - due[delivery.message]) / 1e6)
-    ends = np.array([last[message] for message, hosts in reached.items() if hosts == len(network.hosts) - 1])
-    achieved = float((len(ends) - 1) / (ends.max() - ends.min()) * 1e9) if len(ends) > 1 else 0.0
+    delivered = deliveries(events.filter(events["report"].is_null()))
+    moments = zip(*(delivered[name].to_pylist() for name in ("origin", "sequence", "delivered_ns")), strict=True)
+    delays = [(at_ns - due_ns) / 1e6 for *message, at_ns in moments if (due_ns := due[*message]) > warm_ns]
+    ends_ns = completed_ns(history, delivered)
     return Point(
         offered=rate,
-        achieved=achieved,
+        achieved=rate_of(ends_ns) or 0.0,
         p99_ms=float(np.quantile(delays, 0.99)) if delays else np.inf,
-        whole=len(ends) == len(due) and not history.held_back,
+        whole=len(ends_ns) == len(due) and not history.held_back,
         processor_ms={part: 1000 * spent / max(1, len(due)) for part, spent in used.items()},
     )
 

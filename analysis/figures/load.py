@@ -58,8 +58,8 @@ def load(history: History, deliveries: pa.Table, counters: Mapping[str, Mapping[
     p50, p99 = quantiles(late_ms, [0.5, 0.99]) if made else (None, None)
     busiest, share = _busiest(history)
     return Load(
-        offered_per_second=_rate(np.array([broadcast.at_ns - broadcast.late_ms * 1e6 for broadcast in made])),
-        achieved_per_second=_rate(_completed(history, deliveries)),
+        offered_per_second=rate_of(np.array([broadcast.at_ns - broadcast.late_ms * 1e6 for broadcast in made])),
+        achieved_per_second=rate_of(completed_ns(history, deliveries)),
         late_ms_p50=p50,
         late_ms_p99=p99,
         held_back=history.held_back,
@@ -69,14 +69,14 @@ def load(history: History, deliveries: pa.Table, counters: Mapping[str, Mapping[
     )
 
 
-def _rate(moments_ns: np.ndarray) -> float | None:
-    """Events a second."""
+def rate_of(moments_ns: np.ndarray) -> float | None:
+    """Events a second, of events at these moments; None if they are fewer than two, or all at once."""
     if len(moments_ns) < 2 or (took_ns := float(moments_ns.max() - moments_ns.min())) <= 0:
         return None
     return (len(moments_ns) - 1) / took_ns * NS_PER_S
 
 
-def _completed(history: History, deliveries: pa.Table) -> np.ndarray:
+def completed_ns(history: History, deliveries: pa.Table) -> np.ndarray:
     """When each message was delivered by the last of its destinations, if all of them other than its origin did."""
     by_message = deliveries.group_by(["origin", "sequence"]).aggregate([("delivered_ns", "max"), ("host", "count_distinct")])
     sizes = {message: len({*to} - {message[0]}) for message, to in history.destinations.items()}
