@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("commands", "checkers", "graphs", "simulator", "control", "pcap", "agent", "bring_up", "saturation")
+BENCHMARKS = ("commands", "checkers", "graphs", "simulator", "control", "pcap", "journeys", "agent", "bring_up", "saturation")
 
 
 def main() -> int:
