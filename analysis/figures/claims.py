@@ -223,7 +223,7 @@ def read_claims(directories: Iterable[Path]) -> list[Claim]:
     """The claims about runs, read from the directories of the runs and the two above each."""
     found: dict[Path, None] = {}
     for directory in directories:
-        found |= dict.fromkeys(place / "claims.json" for place in (directory, *list(directory.resolve().parents)[:2]))
+        found |= dict.fromkeys(place / "claims.json" for place in (directory.resolve(), *list(directory.resolve().parents)[:2]))
     try:
         return [claim for path in found if path.exists() for claim in _read_claims(path)]
     except msgspec.MsgspecError as error:

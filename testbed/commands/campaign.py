@@ -123,6 +123,11 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
             f"{WORDS.get(event, event)} in {count} ({count / tally.cases:.0%})" for event, count in sorted(tally.happened.items())
         )
         output.print(f"  events:                  {events}", soft_wrap=True)
+    if tally.beyond and not tally.within:
+        output.print(
+            "  every schedule was beyond them: look at beyond, most_lost and patience_ms of the protocol (docs/protocols.md)",
+            soft_wrap=True,
+        )
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
         output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)

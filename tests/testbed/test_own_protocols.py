@@ -54,6 +54,17 @@ def test_a_run_keeps_the_protocol_and_is_repeated_from_it_when_the_file_is_gone(
     assert castbed("compare", "again", "third", "--by", "protocol", "--json").returncode == 0
 
 
+def test_what_a_paper_says_of_its_protocols_is_not_claimed_of_a_users(here):
+    """And a comparison tells each claim once, also of a directory that is named from here."""
+    words = ("--protocol", "flood.py", "--protocol", "uniform", "--out", "made", "--json")
+    done = castbed("run", "price_of_guarantees", *SMALL, "--on", "simulator", *words)
+    claims = json.loads(done.stdout)["claims"]
+    assert {claim["text"].split(":")[0] for claim in claims} == {"uniform"}
+    compared = castbed("compare", "made", "--out", "page", "--json")
+    assert json.loads(compared.stdout)["claims"] == claims
+    assert (here / "page" / "report.html").exists()
+
+
 def test_a_record_that_names_a_file_as_its_protocol_has_nothing_executed(here):
     """Whoever made the run chose the name."""
     done = castbed("run", "clusters", *SMALL, "--on", "simulator", "--protocol", "flood.py", "--out", "made", "--json")
@@ -124,6 +135,15 @@ def test_a_campaign_takes_a_file():
     done = castbed("campaign", "--protocol", "flood.py", "--schedules", "20", "--jobs", "2", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["cases"] == 20
+
+
+def test_a_campaign_that_tests_nothing_says_where_to_look(here):
+    hasty = re.sub("patience_ms=[^,]*,", "patience_ms=0.0,", FLOOD)
+    assert hasty != FLOOD
+    (here / "hasty.py").write_text(hasty)
+    done = castbed("campaign", "--protocol", "hasty.py", "--schedules", "5")
+    assert done.returncode == 2
+    assert "every schedule was beyond them: look at beyond, most_lost and patience_ms of the protocol" in done.stdout
 
 
 def test_an_exception_ends_a_run_in_virtual_time_at_once_and_leaves_nothing(here):
