@@ -1,5 +1,6 @@
 """The commands fault, status and watch, for a network that is up in another terminal. Every function returns the exit status."""
 
+import contextlib
 import sys
 import time
 from argparse import Namespace
@@ -11,8 +12,14 @@ from rich.live import Live as Screen
 
 from testbed.live import remote, views
 from testbed.live.snapshot import Snapshot
+from testbed.network import record
 from testbed.status import HOLDS
-from testbed.terminal import output
+from testbed.terminal import output, progress
+
+# The happenings that are told once more at the end.
+LAST = 10
+# The longest wait for the analysis of a network that has ended.
+ANALYSIS_S = 300.0
 
 
 def fault(arguments: Namespace) -> int:
@@ -37,30 +44,74 @@ def status(arguments: Namespace) -> int:
 
 
 def watch(arguments: Namespace) -> int:
-    """Show a network until it ends: as a live view on a terminal, as lines elsewhere."""
-    pairs = _pairs(remote.find(arguments.name), arguments.every / 1000)
+    """Show a network until it ends: as a live view on a terminal, as lines elsewhere. Then say what came of it."""
+    watched = _Watched(remote.find(arguments.name), arguments.every / 1000)
     if arguments.json:
-        for _, now in pairs:
+        for _, now in watched.pairs():
             sys.stdout.buffer.write(msgspec.json.encode(now) + b"\n")
             sys.stdout.flush()
-    elif output.is_terminal:
+        return HOLDS
+    if output.is_terminal:
         with Screen(console=output, screen=True, auto_refresh=False) as screen:
-            for before, now in pairs:
+            for before, now in watched.pairs():
                 screen.update(views.watched(before, now, output.width, output.height), refresh=True)
     else:
-        for before, now in pairs:
-            output.print(views.line(before, now), soft_wrap=True)
+        for before, now in watched.pairs():
+            output.print("\n".join([views.line(before, now), *views.news(before, now)]), soft_wrap=True)
+    if watched.has_ended and watched.last:
+        output.print(
+            "\n".join([views.ended(watched.last), *map(views.happening, watched.last.happenings[-LAST:])]), soft_wrap=True
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            output.print(_what_came_of(watched), soft_wrap=True)
     return HOLDS
 
 
-def _pairs(directory: Path, every_s: float) -> Iterator[tuple[Snapshot, Snapshot]]:
-    """Each snapshot with the one before, until the network ends or the user presses Ctrl-C."""
-    try:
-        before = remote.snapshot(directory)
-        while True:
-            now = remote.snapshot(directory)
-            yield before, now
-            before = now
-            time.sleep(every_s)
-    except (remote.Ended, KeyboardInterrupt):
-        return
+class _Watched:
+    """A network that is looked at again and again."""
+
+    def __init__(self, directory: Path, every_s: float) -> None:
+        self.directory = directory
+        self._every_s = every_s
+        self.last: Snapshot | None = None
+        self.has_ended = False
+
+    def pairs(self) -> Iterator[tuple[Snapshot, Snapshot]]:
+        """Each snapshot with the one before, until the network ends or the user presses Ctrl-C."""
+        try:
+            before = remote.snapshot(self.directory)
+            while True:
+                self.last = remote.snapshot(self.directory)
+                yield before, self.last
+                before = self.last
+                time.sleep(self._every_s)
+        except remote.Ended:
+            self.has_ended = True
+        except KeyboardInterrupt:
+            return
+
+
+def _what_came_of(watched: _Watched) -> str:
+    """Wait for the analysis of a network that has ended, and tell its verdict and cost."""
+    from analysis.figures.summary import read_summary  # noqa: PLC0415 - takes long to import, and a view starts at once
+
+    assert watched.last is not None, "a network that ended was seen before"
+    results = Path(watched.last.results)
+    deadline = time.monotonic() + ANALYSIS_S
+    with progress(watched.last.name) as show:
+        show("waiting for the analysis", "(Ctrl-C stops waiting)")
+        while not (results / "summary.json").exists():
+            if not (results / "run.json").exists() and not record.is_alive(watched.directory):
+                return f"it left no results in {results}"
+            if time.monotonic() > deadline:
+                return f"it is not analysed yet; later: ./castbed check {results}"
+            time.sleep(remote.POLL_S)
+    summary = read_summary(results)
+    cost, delay = summary.cost.expensive_packets_per_message, summary.delay_ms
+    figures = [
+        f"verdict: {summary.verdict}",
+        f"{summary.messages} messages, {summary.delivered_share:.0%} delivered",
+        *([f"{cost:.2f} expensive packets a message"] if cost is not None else []),
+        *([f"delay p50 {delay.p50:.1f} ms, p99 {delay.p99:.1f} ms"] if delay.p50 is not None and delay.p99 is not None else []),
+    ]
+    return "\n".join(["; ".join(figures), *summary.verdict_reasons, f"results: {results.parent}"])

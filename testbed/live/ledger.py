@@ -14,6 +14,7 @@ from scenarios.faults import trunks
 from sparkpcap.captures import Capture, Form
 from sparkpcap.files import open_source
 from sparkpcap.layers import decode, fields
+from testbed.live.happenings import Happenings
 from testbed.live.snapshot import PURPOSES, GraphNow, HostNow, LinkNow, Snapshot
 from testbed.running.growing_logs import EventLogs
 from testbed.running.runner import Stage
@@ -31,6 +32,8 @@ class Ledger:
         self._network = stage.emulation.network
         self._logs = EventLogs(stage.agents)
         self._began = time.monotonic()
+        self._happenings = Happenings(time.time_ns())
+        self._faults_told = 0
         self._broadcasts: Counter[str] = Counter()
         self._owed: Counter[str] = Counter()
         self._members = dict(stage.task.scenario.members)
@@ -58,7 +61,7 @@ class Ledger:
             name=name,
             network=self._network.name,
             protocol=task.protocol,
-            results=str(task.output),
+            results=str(task.output.absolute()),
             at_s=time.monotonic() - self._began,
             interval_ms=interval_ms,
             broadcasts=dict(self._broadcasts),
@@ -70,12 +73,17 @@ class Ledger:
             problems=tuple(problems),
             groups={name: self._members[group] for name, group in self._stage.injector.groups.items() if group in self._members},
             token=f"{self._token[1] or 'on its way'}, generation {self._token[0]}" if self._token else "",
+            happenings=self._happenings.latest,
         )
 
     def _read(self) -> None:
         """Read what is new in event logs and captures."""
-        for host, event in self._logs.news():
+        news = self._logs.news()
+        for host, event in news:
             self._note(host, event)
+        faults = self._stage.injector.records
+        self._happenings.add(news, faults[self._faults_told :])
+        self._faults_told = len(faults)
         self._stage.captures.flush()
         for tail in self._tails.values():
             for purpose, key in tail.news():

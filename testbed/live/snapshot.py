@@ -57,6 +57,17 @@ class LinkNow(msgspec.Struct, frozen=True):
     """For each direction, `a->b` and `b->a`, the packets by purpose."""
 
 
+class Happening(msgspec.Struct, frozen=True):
+    """Something that happened: a fault, or what one host or several did."""
+
+    number: int
+    """Later ones have higher numbers; a happening that goes on gets a new one."""
+    at_s: float
+    who: str
+    """`fault`, or hosts."""
+    what: str
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a network at an instant."""
 
@@ -82,3 +93,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The members of each group by the name of the group, in the latest view that a host has installed."""
     token: str = ""
     """For protocols with a token: who has it, and its generation."""
+    happenings: tuple[Happening, ...] = ()
+    """What happened last, the oldest first."""

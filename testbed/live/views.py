@@ -11,10 +11,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from scenarios.faults import FaultError
-from testbed.live.snapshot import PURPOSES, GraphNow, HostNow, LinkNow, Snapshot
+from testbed.live.snapshot import PURPOSES, GraphNow, Happening, HostNow, LinkNow, Snapshot
 from testbed.terminal import plain_console
 
 WIDTH = 80
+LEAST_HAPPENINGS = 4
 Row = TypeVar("Row")
 
 
@@ -156,9 +157,12 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
-    """The whole network on one screen. If there are more hosts or links than lines, those with problems come first."""
+    """The whole network on one screen, and what happened last. If hosts or links do not fit, those with problems come first."""
     groups = [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now), _token(now)) if line]
-    lines = max(1, height - 6 - len(now.problems[-2:]) - len(groups))
+    room = height - 6 - len(now.problems[-2:]) - len(groups)
+    # What happened has the lines that the tables leave, and a few in any case.
+    pane = min(len(now.happenings), max(LEAST_HAPPENINGS, room - 1 - max(len(now.hosts), len(now.links))), max(0, room - 2))
+    lines = max(1, room - (pane + 1 if pane else 0))
     hosts = sorted(now.hosts, key=lambda host: (not host.trouble, host.missing == 0))
     links = sorted(now.links, key=lambda link: (link.up and not link.changes, not link.expensive))
     link_rows = table_of("link", "", "/s", "changed to")
@@ -187,7 +191,26 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
         both,
         left_out,
         *problems,
+        *(["what happened:"] if pane else []),
+        *(happening(one)[:width] for one in now.happenings[len(now.happenings) - pane :]),
     )
+
+
+def happening(one: Happening) -> str:
+    """One line for something that happened."""
+    return f"{one.at_s:7.1f} s  {one.who}: {one.what}"
+
+
+def news(before: Snapshot, now: Snapshot) -> list[str]:
+    """Lines for what happened since a snapshot."""
+    known = before.happenings[-1].number if before.happenings else 0
+    return [happening(one) for one in now.happenings if one.number > known]
+
+
+def ended(last: Snapshot) -> str:
+    """How a network ended, as far as a watcher saw it."""
+    lacking = ", ".join(f"{host.host} lacks {host.missing}" for host in last.hosts if host.missing)
+    return f"{headline(last)}; it has ended, and {lacking or 'everybody has every message'}"
 
 
 def _first(sorted_rows: Sequence[Row], rows: Sequence[Row], lines: int) -> Sequence[Row]:

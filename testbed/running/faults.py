@@ -98,6 +98,8 @@ class Injector:
         """For each direction of a link that is down, the kernel's counts when the link went down."""
         self.problems: list[str] = []
         """A sentence for each fault that the machine does not show."""
+        self.records: list[FaultRecord] = []
+        """What has been injected so far."""
         agents.on_own_crash = self._own_crash
         for host in agents.absent:
             self._append(FaultRecord(fault=LATE, target=host, asked_ns=agents.started_ns, applied_ns=agents.started_ns))
@@ -189,6 +191,7 @@ class Injector:
         return record
 
     def _append(self, record: FaultRecord) -> None:
+        self.records.append(record)
         with self._log.open("ab") as log:
             log.write(encoded(record) + b"\n")
 

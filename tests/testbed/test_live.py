@@ -364,7 +364,7 @@ def test_watch_fits_a_terminal_of_80_by_24_and_writes_lines_elsewhere(lab):
     lab.do("fail s1 s2")
     lab.do("crash h6")
     watch = Terminal("watch", "--name", lab.name, "--every", "200ms")
-    screen = watch.expect("crashed") + watch.expect("DOWN") + watch.expect("s3-s1")
+    screen = watch.expect("crashed") + watch.expect("DOWN") + watch.expect("s3-s1") + watch.expect("fault: link-down s1-s2")
     watch.process.terminate()
     watch.process.wait()
     frames = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame).splitlines() for frame in screen.split("\x1b[H")]
@@ -373,6 +373,8 @@ def test_watch_fits_a_terminal_of_80_by_24_and_writes_lines_elsewhere(lab):
     lab.do("restart h6")
     with start_castbed("watch", "--name", lab.name, "--every", "100ms") as lines:
         assert "s1-s2 down" in lines.stdout.readline()
+        lab.do("heal s1 s2")
+        assert any("fault: heal s1-s2" in line for line in lines.stdout)
         lines.terminate()
 
 
@@ -381,6 +383,8 @@ def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_reco
     lab.do("healall")
     lab.do("stream off")
     before = lab.stopped()
+    watch = start_castbed("watch", "--name", lab.name, "--every", "100ms")
+    watch.stdout.readline()
     lab.terminal.type("exit\n")
     status = lab.terminal.process.wait(timeout=240)
     summary = json.loads((lab.results / "cluster-tree" / "summary.json").read_text())
@@ -388,6 +392,9 @@ def test_exit_ends_it_with_balanced_books_a_verdict_and_everything_typed_on_reco
     assert summary["verdict"] == "holds", summary["verdict_reasons"]
     assert status == 0
     assert not Path(lab.directory).exists()
+    told = watch.communicate(timeout=60)[0]
+    assert "it has ended, and everybody has every message" in told
+    assert f"verdict: holds; {summary['messages']} messages, 100% delivered" in told
     asked = json.loads((lab.results / "cluster-tree" / "scenario.json").read_text())
     assert len(asked["script"]) == sum(before.broadcasts.values())
     assert "heal" in {fault["fault"] for fault in asked["faults"]}

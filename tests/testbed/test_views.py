@@ -1,5 +1,7 @@
 """A network with a propagation graph as text: the forest, the primary destinations, what is open, and who waits for whom."""
 
+import msgspec
+
 from testbed.live import views
 from testbed.live.snapshot import GraphNow, HostNow, Snapshot
 
@@ -32,6 +34,10 @@ NOW = Snapshot(
 )
 
 
+def replaced(now, **some):
+    return msgspec.structs.replace(now, **some)
+
+
 def shown(part):
     return views.text(part)
 
@@ -60,11 +66,6 @@ def test_watch_says_which_graphs_are_open_and_who_waits():
 
 
 def test_a_network_without_a_graph_shows_none():
-    plain = Snapshot(
-        **{
-            **{name: getattr(NOW, name) for name in NOW.__struct_fields__},
-            "hosts": (HostNow("h1", "up", 5, 0, {}), HostNow("h2", "up", 5, 0, {"h1": "h1"})),
-        }
-    )
+    plain = replaced(NOW, hosts=(HostNow("h1", "up", 5, 0, {}), HostNow("h2", "up", 5, 0, {"h1": "h1"})))
     assert "graph" not in shown(views.host_table(plain)) + views.line(plain, plain).replace("propagation-graph", "")
     assert views.tree(plain).startswith("h1, the source")
