@@ -220,8 +220,10 @@ def reservations_about(books: Books) -> tuple[str, ...]:
     if books.checked_share is not None and books.checked_share < LEAST_CHECKED:
         found.append(f"only {_checked(books)} were checked: faults would have excused the loss of the others")
     if books.dropped_overrun > MOST_OVERRUN * books.packets:
+        # Of a guest's packets, journeys are not followed, so nobody knows how many there are.
+        of_all = f" of {books.packets}" if books.packets else ""
         found.append(
-            f"{books.dropped_overrun} of {books.packets} packets were lost because the switches did not take them in time: "
+            f"{books.dropped_overrun}{of_all} packets were lost because the switches did not take them in time: "
             "the machine was too slow or too busy for this run"
         )
     return tuple(found)

@@ -4,7 +4,8 @@ Names, reasons and claims are texts of users, so the tables are for a console wi
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -93,7 +94,7 @@ def judgement_table(judgement: Judgement, books: str = "") -> Table:
 
 def summary_table(summaries: Sequence[Summary]) -> Table:
     """A row for each run of a scenario. To fit 80 columns, runs with different seeds show the seed in place of the load."""
-    several_seeds, named = len({summary.seed for summary in summaries}) > 1, names_of(summaries)
+    several_seeds = len({summary.seed for summary in summaries}) > 1
     bounds, least = (
         {getattr(summary.cost, bound) for summary in summaries} for bound in ("lower_bound", "lower_bound_crossings")
     )
@@ -110,32 +111,57 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
     table.add_column("books", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if packed := [summary for summary in summaries if (summary.messages_per_datagram or 1.0) > 1.0]:
-        each = ", ".join(f"{named(summary)} {_number(summary.messages_per_datagram)}" for summary in packed)
+        each = _each(packed, lambda summary: summary.messages_per_datagram)
         table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
     if any(map(crossings_differ, summaries)):
-        each = ", ".join(f"{named(summary)} {_number(summary.cost.expensive_crossings_per_message)}" for summary in summaries)
+        each = _each(summaries, lambda summary: summary.cost.expensive_crossings_per_message)
         at_least = f", at least {least.pop():g}" if len(least) == 1 else ""
         table.caption = f"{table.caption}\ncrossings of expensive links per message: {each}{at_least}"
     if any(summary.medium == "multicast" for summary in summaries):
         media = dict.fromkeys(summary.medium for summary in summaries)
-        each = ", ".join(f"{named(summary)} {summary.medium}" for summary in summaries) if len(media) > 1 else "multicast"
+        told = dict.fromkeys(f"{summary.label} {summary.medium}" for summary in summaries)
+        each = ", ".join(told) if len(media) > 1 else "multicast"
         table.caption = f"{table.caption}\nmedium: {each}"
-    table.caption = "\n".join([str(table.caption), *_checked(summaries)])
+    table.caption = "\n".join([str(table.caption), *_checked(summaries), *told_of(summaries, _remarks)])
     for summary in summaries:
-        if omitted := told_omissions(summary.books):
-            table.caption = f"{table.caption}\n{named(summary)}: the cost leaves out {omitted}"
-        if summary.detector is not None:
-            table.caption = f"{table.caption}\n{named(summary)}: {described_detection(summary.detector)}"
-        if summary.not_tested:
-            table.caption = f"{table.caption}\n{named(summary)}: not tested: {', '.join(summary.not_tested)}"
         table.add_row(Name(summary.label), *_cells(summary, summary.seed if several_seeds else summary.load_max))
     return table
 
 
-def names_of(summaries: Sequence[Summary]) -> Callable[[Summary], str]:
-    """What to call each of some runs: its label, and its seed where runs differ in that."""
-    several = len({summary.seed for summary in summaries}) > 1
-    return lambda summary: f"{summary.label}, seed {summary.seed}" if several else summary.label
+def _remarks(summary: Summary) -> Iterator[str]:
+    if omitted := told_omissions(summary.books):
+        yield f"the cost leaves out {omitted}"
+    if summary.detector is not None:
+        yield described_detection(summary.detector)
+    if summary.not_tested:
+        yield f"not tested: {', '.join(summary.not_tested)}"
+
+
+def told_of(summaries: Sequence[Summary], sentences: Callable[[Summary], Iterable[str]]) -> list[str]:
+    """Sentences about runs, each after the label of its run, and after the seeds where only some repeats have it."""
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for summary in summaries:
+        for sentence in sentences(summary):
+            seeds.setdefault((summary.label, sentence), []).append(summary.seed)
+    repeats = Counter(summary.label for summary in summaries)
+    return [f"{label}{_some(some, repeats[label])}: {sentence}" for (label, sentence), some in seeds.items()]
+
+
+def _some(seeds: Sequence[int], repeats: int) -> str:
+    if len(seeds) == repeats:
+        return ""
+    return f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _each(summaries: Sequence[Summary], figure: Callable[[Summary], float | None]) -> str:
+    """A figure of each run by its label; of repeats, the least and the greatest."""
+    found: dict[str, list[float]] = {}
+    for summary in summaries:
+        if (value := figure(summary)) is not None:
+            found.setdefault(summary.label, []).append(value)
+    return ", ".join(
+        f"{label} {' to '.join(dict.fromkeys(map(_number, (min(some), max(some)))))}" for label, some in found.items()
+    )
 
 
 def _least(bounds: set[int | float]) -> str:
@@ -162,7 +188,7 @@ def _checked(summaries: Sequence[Summary]) -> Iterator[str]:
     """How far the packets of runs were checked."""
     if shares := [summary.books.checked_share for summary in summaries if summary.books.checked_share is not None]:
         yield f"books: {'all' if min(shares) == 1 else f'at least {100 * min(shares):.1f} % of'} packets checked"
-    if guests := [summary.label for summary in summaries if summary.books.guest]:
+    if guests := dict.fromkeys(summary.label for summary in summaries if summary.books.guest):
         yield f"{', '.join(guests)}: all packets of a guest, checked at links only"
 
 

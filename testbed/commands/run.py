@@ -17,7 +17,7 @@ from analysis.crew import Crew
 from analysis.figures.claims import Claim, MeasuredRun, read_claims, status_word, write_claims
 from analysis.figures.hints import hints
 from analysis.figures.repeats import Group, grouped
-from analysis.pages.terminal_tables import claims_table, names_of, summary_table
+from analysis.pages.terminal_tables import claims_table, summary_table, told_of
 from hostagent.runtime import own
 from hostagent.runtime.guests.catalogue import PREFIX
 from runfiles.format import OWN_PROTOCOL
@@ -275,10 +275,8 @@ def _tell(runs: Sequence[MeasuredRun]) -> None:
     """Print the figures of runs, the reasons for their verdicts, and what the controller did about failures."""
     summaries = [run.summary for run in runs]
     print_table(summary_table(summaries))
-    named = names_of(summaries)
-    for summary in summaries:
-        for reason in summary.verdict_reasons:
-            output.print(f"{named(summary)}: {reason}", soft_wrap=True)
+    for line in told_of(summaries, lambda summary: summary.verdict_reasons):
+        output.print(line, soft_wrap=True)
     for hint in hints((run.input, run.summary.checks) for run in runs):
         output.print(hint, soft_wrap=True)
     for run in runs:

@@ -110,8 +110,14 @@ def test_no_word_and_no_digit_is_cut_on_a_narrow_terminal_or_in_a_log(run, width
 
 
 def test_repeats_are_told_apart_beneath_the_table(run):
-    summaries = [msgspec.structs.replace(run.summary, label="basic", seed=seed, not_tested=("validity",)) for seed in (1, 2)]
+    untested = {1: ("validity",), 2: ("validity",), 3: ()}
+    summaries = [
+        msgspec.structs.replace(run.summary, label="basic", seed=seed, not_tested=some, messages_per_datagram=1.5 + seed / 4)
+        for seed, some in untested.items()
+    ]
     caption = str(summary_table(summaries).caption)
-    assert "basic, seed 1: not tested" in caption
-    assert "basic, seed 2: not tested" in caption
+    assert "basic, seeds 1, 2: not tested: validity" in caption
+    assert "several messages share a packet, on average: basic 1.75 to 2.25" in caption
+    assert "basic: not tested: validity" in str(summary_table(summaries[:2]).caption)
+    assert "basic, seed 1: not tested: validity" in str(summary_table([summaries[0], summaries[2]]).caption)
     assert "with one packet a message" in caption
