@@ -42,6 +42,8 @@ _PACK = (
 
 _MEDIUM = "how a message to a group travels: as one datagram to each member, or as one that the switches copy"
 
+_FULL = "capture whole packets, for Wireshark; without it captures have the first 96 bytes of each, which is all that is analysed"
+
 _OPTIONAL = {
     "mininet": "Mininet is not installed, which this command needs: run ./setup.sh as root",
     "ryu": "Ryu is not installed, which this command needs: run ./setup.sh as root",
@@ -167,6 +169,7 @@ def _add_runs(verbs: _Verbs) -> None:
     run.set_defaults(call=_later("commands.run.run"))
     for verb in (demo, run):
         verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key, or PROTOCOL.PARAMETER")
+        verb.add_argument("--full-packets", action="store_true", help=_FULL)
         verb.add_argument("--faults", type=Path, metavar="FILE", help="a schedule of faults to inject, beside the scenario's own")
     sweep = verbs.add_parser(
         "sweep", help="run a scenario over a grid of settings; continues where it was stopped", epilog=_EPILOG, add_help=False
@@ -220,6 +223,7 @@ def _add_recorded(verbs: _Verbs) -> None:
     )
     replay.add_argument("--seed", type=int, metavar="N", help="another seed; for several runs, the lowest of their seeds")
     replay.set_defaults(call=_later("commands.run.replay"))
+    replay.add_argument("--full-packets", action="store_true", help=_FULL)
     analyse = verbs.add_parser("analyse", help="make tables, summary and plots of runs again; needs no root")
     analyse.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=_RUN)
     analyse.add_argument("--out", type=Path, metavar="DIR", help="where plots that compare runs go (default: into the first RUN)")
@@ -313,6 +317,7 @@ def _add_live(verbs: _Verbs) -> None:
     up.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
     up.add_argument("--pack", type=_pack_ms, default="0ms", metavar="off|TIME", help=_PACK)
     up.add_argument("--medium", choices=get_args(Medium), default="unicast", help=f"{_MEDIUM} (default unicast)")
+    up.add_argument("--full-packets", action="store_true", help=_FULL)
     up.set_defaults(call=_later("commands.up.up"))
     fault = verbs.add_parser("fault", help="send a verb to a network that is up: ./castbed fault fail s1 s2")
     fault.add_argument(
@@ -377,10 +382,13 @@ def _add_looks(verbs: _Verbs) -> None:
     for name, call, text in (
         ("list", "list_all", "show scenarios, protocols, faults and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),
-        ("dissector", "dissector", "print a dissector for Wireshark: ./castbed dissector > castbed.lua"),
         ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):
         verbs.add_parser(name, help=text).set_defaults(call=_later(f"commands.look.{call}"))
+    dissector = verbs.add_parser("dissector", help="print a dissector for Wireshark: ./castbed dissector > castbed.lua")
+    dissector.add_argument("run", nargs="?", type=Path, metavar="RUN", help=f"{_RUN}, whose hosts are then called by their names")
+    dissector.add_argument("--protocol", default="", metavar="FILE", help="your own protocol, whose messages are then known too")
+    dissector.set_defaults(call=_later("commands.look.dissector"))
     show = verbs.add_parser("show", help="show the keys of a scenario, protocol, fault or topology: default, unit and meaning")
     show.add_argument(
         "name", metavar="NAME", help="a name from ./castbed list, or the file of a scenario or protocol that ends in .py"

@@ -21,11 +21,35 @@ local fields = {
     sequence = ProtoField.uint32("castbed.sequence", "Sequence number"),
     sent = ProtoField.uint64("castbed.sent", "Sent, nanoseconds since 1970"),
     sent_at = ProtoField.absolute_time("castbed.sent.time", "Sent at", base.UTC),
+    sender_name = ProtoField.string("castbed.sender.name", "Sender name"),
+    origin_name = ProtoField.string("castbed.origin.name", "Origin name"),
     messages = ProtoField.uint32("castbed.messages", "Messages in the pack"),
+    message = ProtoField.string("castbed.message", "Message"),
+    message_kind = ProtoField.string("castbed.message.kind", "Kind"),
+    message_purpose = ProtoField.string("castbed.message.purpose", "Purpose"),
+    message_group = ProtoField.uint16("castbed.message.group", "Group"),
+    message_origin = ProtoField.string("castbed.message.origin", "Origin"),
+    message_sequence = ProtoField.uint32("castbed.message.sequence", "Sequence number"),
     body = ProtoField.bytes("castbed.body", "Body"),
     expensive = ProtoField.bool("castbed.expensive", "Crossed an expensive link"),
 }
-castbed.fields = fields
+-- The fields of messages, by their names. Their values are shown as text.
+local field_of = {}
+for _, protocol in pairs(WIRE.protocols) do
+    for _, names in pairs(protocol.fields) do
+        for _, name in ipairs(names) do
+            field_of[name] = field_of[name] or ProtoField.string("castbed.body." .. name, name)
+        end
+    end
+end
+local every_field = {}
+for _, field in pairs(fields) do
+    table.insert(every_field, field)
+end
+for _, field in pairs(field_of) do
+    table.insert(every_field, field)
+end
+castbed.fields = every_field
 
 local malformed = ProtoExpert.new("castbed.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
 local unknown = ProtoExpert.new("castbed.unknown", "Unknown", expert.group.UNDECODED, expert.severity.WARN)
@@ -99,6 +123,180 @@ local function count_messages(tvb)
     return count, tvb(at, 1 + size), wrong and string.format("%d messages in a pack of %d bytes", count, body) or nil
 end
 
+-- A host by its name, or by its number where this file has no names.
+local function host(number)
+    return WIRE.hosts[number] or tostring(number)
+end
+
+-- MessagePack. A value is { at, size, text, items, number, octets }: where it is, and what it is. Nil where the capture ends within it.
+local DEEPEST = 16
+local SIZES = { [0xc4] = 1, [0xc5] = 2, [0xc6] = 4, [0xd9] = 1, [0xda] = 2, [0xdb] = 4, [0xdc] = 2, [0xdd] = 4, [0xde] = 2, [0xdf] = 4 }
+local read
+
+local function read_array(tvb, at, start, count, depth)
+    local items, texts, from = {}, {}, start
+    for number = 1, count do
+        local item = depth < DEEPEST and read(tvb, from, depth + 1)
+        if not item then
+            return nil
+        end
+        items[number], texts[number] = item, item.text
+        from = from + item.size
+    end
+    return { at = at, size = from - at, items = items, text = "[" .. table.concat(texts, ", ") .. "]" }
+end
+
+local function read_map(tvb, at, start, count, depth)
+    local flat = read_array(tvb, at, start, 2 * count, depth)
+    if not flat then
+        return nil
+    end
+    local texts = {}
+    for number = 1, count do
+        texts[number] = flat.items[2 * number - 1].text .. ": " .. flat.items[2 * number].text
+    end
+    return { at = at, size = flat.size, text = "{" .. table.concat(texts, ", ") .. "}" }
+end
+
+local function read_octets(tvb, at, start, size, is_text)
+    if start + size > tvb:len() then
+        return nil
+    end
+    local octets = size > 0 and tvb(start, size):bytes() or ByteArray.new()
+    local text = is_text and (size > 0 and tvb(start, size):string() or "") or octets:tohex(true)
+    return { at = at, size = start + size - at, text = text, octets = not is_text and octets or nil }
+end
+
+local function read_number(tvb, at, first)
+    local unsigned, signed = { [0xcc] = 1, [0xcd] = 2, [0xce] = 4, [0xcf] = 8 }, { [0xd0] = 1, [0xd1] = 2, [0xd2] = 4, [0xd3] = 8 }
+    local real = { [0xca] = 4, [0xcb] = 8 }
+    local size = unsigned[first] or signed[first] or real[first]
+    if size == nil or at + 1 + size > tvb:len() then
+        return nil
+    end
+    local range = tvb(at + 1, size)
+    local value
+    if real[first] then
+        value = range:float()
+    elseif size == 8 then
+        value = unsigned[first] and range:uint64() or range:int64()
+    else
+        value = unsigned[first] and range:uint() or range:int()
+    end
+    return { at = at, size = 1 + size, text = tostring(value), number = size < 8 and not real[first] and value or nil }
+end
+
+function read(tvb, at, depth)
+    local first = number_at(tvb, at, 1)
+    if first == nil then
+        return nil
+    elseif first <= 0x7f or first >= 0xe0 then
+        local value = first <= 0x7f and first or first - 0x100
+        return { at = at, size = 1, text = tostring(value), number = value }
+    elseif first <= 0x8f then
+        return read_map(tvb, at, at + 1, first - 0x80, depth)
+    elseif first <= 0x9f then
+        return read_array(tvb, at, at + 1, first - 0x90, depth)
+    elseif first <= 0xbf then
+        return read_octets(tvb, at, at + 1, first - 0xa0, true)
+    elseif first == 0xc0 or first == 0xc2 or first == 0xc3 then
+        return { at = at, size = 1, text = first == 0xc0 and "none" or first == 0xc2 and "false" or "true" }
+    elseif SIZES[first] then
+        local length, start = number_at(tvb, at + 1, SIZES[first]), at + 1 + SIZES[first]
+        if length == nil then
+            return nil
+        elseif first >= 0xde then
+            return read_map(tvb, at, start, length, depth)
+        elseif first >= 0xdc then
+            return read_array(tvb, at, start, length, depth)
+        end
+        return read_octets(tvb, at, start, length, first >= 0xd9)
+    end
+    return read_number(tvb, at, first)
+end
+
+-- The names in a set of hosts: a big-endian number in which bit i stands for host i + 1.
+local function names_in(octets)
+    local names = {}
+    for place = octets:len() - 1, 0, -1 do
+        local octet = octets:get_index(place)
+        for bit = 0, 7 do
+            if math.floor(octet / 2 ^ bit) % 2 == 1 then
+                table.insert(names, host((octets:len() - 1 - place) * 8 + bit + 1))
+            end
+        end
+    end
+    return "{" .. table.concat(names, ", ") .. "}"
+end
+
+-- The fields of a message, an array, each by its name. Fields at the end that have their default are not sent.
+local function add_fields(tvb, tree, protocol, kind, array)
+    local names = protocol and protocol.fields[kind] or {}
+    for place, value in ipairs(array.items) do
+        local text = value.octets and protocol and protocol.host_sets[kind] and protocol.host_sets[kind][place] and names_in(value.octets) or value.text
+        local name = names[place]
+        if name then
+            tree:add(field_of[name], tvb(value.at, value.size), text)
+        else
+            tree:add(tvb(value.at, value.size), string.format("field %d: %s", place, text))
+        end
+    end
+end
+
+-- A message with what it is about: about has kind, purpose, group, origin and sequence.
+local function add_message(tvb, tree, range, protocol, about, array)
+    local kind = protocol and protocol.kinds[about.kind] or "kind " .. about.kind
+    local line = kind .. (about.sequence > 0 and string.format(" %s:%d", host(about.origin), about.sequence) or " of " .. host(about.origin))
+    local branch = tree:add(fields.message, range, line)
+    add_generated(branch, fields.message_kind, range, kind)
+    add_generated(branch, fields.message_purpose, range, WIRE.purposes[about.purpose] or tostring(about.purpose))
+    add_generated(branch, fields.message_group, range, about.group)
+    add_generated(branch, fields.message_origin, range, host(about.origin))
+    add_generated(branch, fields.message_sequence, range, about.sequence)
+    if array and array.items then
+        add_fields(tvb, branch, protocol, about.kind, array)
+    end
+end
+
+-- The entries of a pack: [fields, kind, purpose, group, origin, sequence], or [fields] for one that follows the one before it.
+local function add_entries(tvb, tree, protocol, count, at)
+    local about
+    for _ = 1, count do
+        local entry = read(tvb, at, 0)
+        if not entry or not entry.items or #entry.items == 0 then
+            return
+        end
+        local items = entry.items
+        if #items == 6 then
+            about = { kind = items[2].number, purpose = items[3].number, group = items[4].number, origin = items[5].number, sequence = items[6].number }
+        elseif about then
+            about.sequence = about.sequence + 1
+        end
+        if not (about and about.kind and about.purpose and about.group and about.origin and about.sequence) then
+            return
+        end
+        add_message(tvb, tree, tvb(at, entry.size), protocol, about, items[1])
+        at = at + entry.size
+    end
+end
+
+-- The messages in a datagram, as far as the capture holds them.
+local function add_messages(tvb, tree)
+    if tvb:len() < WIRE.header then
+        return
+    end
+    local protocol, kind = WIRE.protocols[tvb(3, 1):uint()], tvb(4, 1):uint()
+    if kind == WIRE.pack then
+        local count, where, complaint = count_messages(tvb)
+        if count and not complaint then
+            add_entries(tvb, tree, protocol, count, WIRE.header + where:len())
+        end
+        return
+    end
+    local about = { kind = kind, purpose = tvb(5, 1):uint(), group = tvb(20, 2):uint(), origin = tvb(22, 2):uint(), sequence = tvb(24, 4):uint() }
+    add_message(tvb, tree, tvb(0), protocol, about, tvb:len() > WIRE.header and read(tvb, WIRE.header, 0) or nil)
+end
+
 local function add_header(tvb, tree)
     for _, entry in ipairs(HEADER) do
         local field, at, size = entry[1], entry[2], entry[3]
@@ -111,6 +309,11 @@ local function add_header(tvb, tree)
                 local ns = tvb(at, size):uint64()
                 local time = NSTime.new((ns / 1000000000):tonumber(), (ns % 1000000000):tonumber())
                 add_generated(item, fields.sent_at, tvb(at, size), time)
+            elseif field == fields.sender or field == fields.origin then
+                local name = WIRE.hosts[tvb(at, size):uint()]
+                if name then
+                    add_generated(item, field == fields.sender and fields.sender_name or fields.origin_name, tvb(at, size), name)
+                end
             end
         end
     end
@@ -166,8 +369,8 @@ local function describe(tvb, tree)
     end
     local purpose, sender, origin, sequence = number_at(tvb, 5, 1), number_at(tvb, 10, 2), number_at(tvb, 22, 2), number_at(tvb, 24, 4)
     line = line .. (WIRE.purposes[purpose] and ", " .. WIRE.purposes[purpose] or "")
-    line = line .. (sender and string.format(", from %d", sender) or "")
-    return line .. (sequence and sequence > 0 and string.format(", message %d of %d", sequence, origin) or "")
+    line = line .. (sender and ", from " .. host(sender) or "")
+    return line .. (sequence and sequence > 0 and string.format(", message %d of %s", sequence, host(origin)) or "")
 end
 
 function castbed.dissector(tvb, pinfo, root)
@@ -182,6 +385,7 @@ function castbed.dissector(tvb, pinfo, root)
         line = describe(tvb, tree)
         if tvb:len() > WIRE.header then
             tree:add(fields.body, tvb(WIRE.header))
+            add_messages(tvb, tree)
         end
     end
     complain(tvb, tree)

@@ -11,10 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime import own
 from hostagent.runtime.guests.catalogue import GUESTS, PLACE, install
 from hostagent.tools.dissector import dissector as lua
+from runfiles.reading import load, runs_in
 from scenarios import catalogue
 from scenarios.faults import FAULTS
+from testbed.commands.sharing import opened
 from testbed.errors import CannotRun
 from testbed.network import doctor, record
 from testbed.ownership import hand_over
@@ -89,9 +92,15 @@ def routes(arguments: Namespace) -> int:
     return HOLDS
 
 
-def dissector(_arguments: Namespace) -> int:
-    """Print the dissector for Wireshark."""
-    sys.stdout.write(lua())
+def dissector(arguments: Namespace) -> int:
+    """Print the dissector for Wireshark, with the names of the hosts of a run and the messages of a user's protocol."""
+    if arguments.protocol:
+        own.find(arguments.protocol)
+    runs = [load(directory) for directory in runs_in([opened(arguments.run)])] if arguments.run else []
+    hosts = {run.network.hosts for run in runs}
+    if len(hosts) > 1:
+        raise CannotRun(f"the runs in {arguments.run} have different hosts: name one of them")
+    sys.stdout.write(lua(next(iter(hosts), ())))
     return HOLDS
 
 

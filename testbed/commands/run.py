@@ -56,6 +56,7 @@ def run(arguments: Namespace) -> int:
             variant.label,
             arguments.pack,
             variant.medium or arguments.medium,
+            arguments.full_packets,
         )
         for variant in variants
         for repeat, directory in enumerate(_directories(out / variant.label, arguments.repeat))
@@ -137,6 +138,7 @@ def _again(
         label,
         run.pack_ms,
         arguments.medium or run.medium,
+        arguments.full_packets,
     )
 
 

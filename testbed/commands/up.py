@@ -45,7 +45,7 @@ def up(arguments: Namespace) -> int:
     out = arguments.out or new_results("up")
     task = Task(
         *("up", scenario, {}, variant.protocol, dict(variant.parameters), arguments.seed, out / variant.label),
-        *(variant.label, arguments.pack, arguments.medium),
+        *(variant.label, arguments.pack, arguments.medium, arguments.full_packets),
     )
     hand_over(out)
     with kept_runs_told([task.output], out):

@@ -245,7 +245,7 @@ def _capture(live: "Live", words: Words) -> str:
 def _wireshark(live: "Live", words: Words) -> str:
     link = link_named(live.network, _both_ways(live.network, words))
     _nothing_more(words)
-    return wireshark.show(live.interface(link), live.private)
+    return wireshark.show(live.interface(link), live.private, live.network.hosts)
 
 
 VERBS: dict[str, Verb] = {

@@ -21,8 +21,10 @@ from testbed.network.shell import WITH_US
 
 # The header of a message ends at byte 78; the rest is room for the tags of a tunnel or a VLAN.
 SNAP_BYTES = 96
-# Room for about 4,000 truncated packets while tcpdump waits for a core.
-BUFFER_KIB = 1024
+# More than the longest frame of a network with an MTU of 1500 bytes.
+FULL_BYTES = 1600
+# Room for about 4,000 packets while tcpdump waits for a core, by how much of a packet is kept.
+BUFFER_KIB = {SNAP_BYTES: 1024, FULL_BYTES: 8192}
 PATIENCE_S = 60.0
 
 
@@ -36,14 +38,16 @@ class _Tcpdump:
 class Captures:
     """The captures of a run, from start to stop."""
 
-    def __init__(self, plan: Plan, directory: Path, private: Path, *, everything: bool = False) -> None:
-        """Start them. With `everything` they have all IPv4 packets, else datagrams of agents only."""
+    def __init__(self, plan: Plan, directory: Path, private: Path, *, everything: bool = False, full: bool = False) -> None:
+        """Start them. With `everything` they have all IPv4 packets, else datagrams of agents only; with `full` they have whole packets."""
         chosen = "ip" if everything else f"udp port {PORT}"
         directory.mkdir()
         self.planned = planned(plan)
         self.deaths: list[str] = []
         """A sentence for each tcpdump that ended without having been stopped."""
-        self._running = [_start(plan, directory, private, capture, chosen) for capture in self.planned]
+        self._running = [
+            _start(plan, directory, private, capture, chosen, FULL_BYTES if full else SNAP_BYTES) for capture in self.planned
+        ]
         self._ended: set[str] = set()
         self._stopped = False
         self._wait_until_listening()
@@ -123,7 +127,7 @@ def planned(plan: Plan) -> list[CaptureRecord]:
     return captures
 
 
-def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, chosen: str) -> _Tcpdump:
+def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, chosen: str, kept_bytes: int) -> _Tcpdump:
     if capture.both_ways:
         end, direction = plan.end(capture.target, capture.source), "inout"
     else:
@@ -131,7 +135,8 @@ def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, c
         end = plan.end(last, capture.source if last == capture.target else capture.target)
         direction = "in" if last == capture.target else "out"
     messages = private / f"{end.interface}.{direction}"
-    command = ["tcpdump", "-Z", "root", "-i", end.interface, "-Q", direction, "-n", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB)]
+    command = ["tcpdump", "-Z", "root", "-i", end.interface, "-Q", direction, "-n"]
+    command += ["-s", str(kept_bytes), "-B", str(BUFFER_KIB[kept_bytes])]
     command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), chosen]
     with messages.open("wb") as output:
         process = subprocess.Popen(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scenarios.faults import refuse_unknown
 from simulator.faults import KNOWN
+from testbed.errors import CannotRun
 from testbed.network import doctor
 from testbed.running import simulated
 from testbed.running.tasks import Task
@@ -48,6 +49,8 @@ def _mininet(output: Path) -> Engine:
 def _refuse_in_virtual_time(task: Task) -> None:
     simulated.refuse_programs(task)
     refuse_unknown(task.scenario.faults, KNOWN, "the simulator")
+    if task.full_packets:
+        raise CannotRun("a simulated run has no captures: leave --full-packets out, or run it --on mininet")
 
 
 def _simulator(output: Path) -> Engine:

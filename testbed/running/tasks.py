@@ -42,6 +42,8 @@ class Task:
     label: str = ""
     pack_ms: float | None = 0.0
     medium: Medium = "unicast"
+    full_packets: bool = False
+    """Whether captures have whole packets, and not only their headers."""
 
     def __post_init__(self) -> None:
         check_messages(self, self.scenario.faults)

@@ -1,16 +1,22 @@
 """tshark with our dissector reads from a capture what the codec wrote, and copes with whatever else may be in one."""
 
+import json
 import subprocess
 from random import Random
+from typing import get_args
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
-from hostagent.contract.messages import Purpose
-from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM, MAGIC, PACK, PORT, VERSION, Codec, Header
+from hostagent.contract.messages import HostSet, HostSetOrNone, Purpose, hosts_in
+from hostagent.contract.wire import COST_TOS, HEADER, LONGEST_DATAGRAM, MAGIC, PACK, PORT, VERSION, Codec, Header, own_fields
 from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.tools.dissector import dissector
 from tests.analysis.synthetic import frame, pcap
+from tests.hostagent.arbitrary import NUMBERS, messages, unhurried
 
 FIELDS = ("magic", "version", "protocol", "kind", "purpose", "run", "sender", "packet", "group", "origin", "sequence", "sent")
 DERIVED = (
@@ -25,6 +31,7 @@ DERIVED = (
     "cut",
 )
 RUN = 0xFEEDBEEF
+HOSTS = tuple(NUMBERS)
 # Ethernet, IPv4 and UDP.
 UDP_ENDS_AT = 42
 BASIC = PROTOCOLS["basic"]
@@ -101,6 +108,87 @@ def test_what_the_codec_writes_is_shown_field_by_field(tshark):
     assert (packed["kind.name"], packed["messages"], packed["expensive"]) == ("pack", "3", "0")
     assert alone["info"] == "basic Copy, data, from 2, message 9 of 1, expensive"
     assert packed["info"] == "basic pack of 3, repair, from 2, message 3 of 1"
+
+
+def text_of(value, field):
+    """A value of a message as the dissector shows it."""
+    if any(rule in get_args(field.type) for rule in (*get_args(HostSet)[1:], *get_args(HostSetOrNone)[1:])):
+        return "{" + ", ".join(hosts_in(value, HOSTS)) + "}"
+    return plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
+
+
+def plain(value):
+    match value:
+        case bool() | None:
+            return {True: "true", False: "false", None: "none"}[value]
+        case float():
+            return f"{value:.14g}"
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return f"[{', '.join(map(plain, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{plain(key)}: {plain(of)}' for key, of in value.items())}}}"
+    return str(value)
+
+
+def layers(tmp_path, datagrams, lua):
+    """What tshark shows of our layer of each datagram."""
+    (tmp_path / "castbed.lua").write_text(lua)
+    (tmp_path / "x.pcap").write_bytes(pcap([(number, sent(data)) for number, data in enumerate(datagrams)], snaplen=1600))
+    command = ["tshark", "-X", f"lua_script:{tmp_path / 'castbed.lua'}", "-r", str(tmp_path / "x.pcap"), "-T", "json"]
+    done = subprocess.run([*command, "-J", "castbed"], capture_output=True, text=True, check=True)
+    return [packet["_source"]["layers"]["castbed"] for packet in json.loads(done.stdout)]
+
+
+ONE_OF_EACH = [(core, kind) for core in PROTOCOLS.values() for kind in core.messages]
+
+
+@settings(unhurried, max_examples=5, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(every=st.tuples(*(messages(kind) for _, kind in ONE_OF_EACH)))
+def test_every_field_of_every_message_is_shown_by_its_name(every, tmp_path_factory):
+    datagrams, expected = [], []
+    for (core, kind), message in zip(ONE_OF_EACH, every, strict=True):
+        codec = Codec(core.number, core.messages, RUN, NUMBERS)
+        datagrams.append(codec.encode(2, 5, message, Purpose.DATA, 17))
+        in_body = len(msgspec.msgpack.decode(datagrams[-1][HEADER.size :]))
+        fields = list(own_fields(kind))[:in_body]
+        expected.append({f"castbed.body.{field.name}": text_of(getattr(message, field.name), field) for field in fields})
+    shown = layers(tmp_path_factory.mktemp("tshark"), datagrams, dissector(HOSTS))
+    found = [
+        {name: text for name, text in layer["castbed.message_tree"].items() if name.startswith("castbed.body.")}
+        for layer in shown
+    ]
+    assert found == expected
+
+
+def test_every_message_of_a_pack_is_shown_with_names_of_hosts(tmp_path):
+    copies = [Copy(0, "h1", number, bytes([number])) for number in (3, 4, 7)]
+    pack = CODEC.datagram(2, 6, [CODEC.part(copy, Purpose.REPAIR) for copy in copies], 17)
+    (tmp_path / "castbed.lua").write_text(dissector(("left", "right")))
+    (tmp_path / "x.pcap").write_bytes(pcap([(0, sent(pack)), (1, sent(ALONE))], snaplen=1600))
+    names = (
+        "message",
+        "message.kind",
+        "message.purpose",
+        "message.origin",
+        "message.sequence",
+        "body.payload",
+        "sender.name",
+        "origin.name",
+    )
+    wanted = [word for name in (*(f"castbed.{name}" for name in names), "_ws.col.Info") for word in ("-e", name)]
+    command = ["tshark", "-X", f"lua_script:{tmp_path / 'castbed.lua'}", "-r", str(tmp_path / "x.pcap"), "-T", "fields"]
+    done = subprocess.run([*command, *wanted], capture_output=True, text=True, check=True)
+    packed, alone = ([*line.split("\t")] for line in done.stdout.splitlines())
+    assert packed == [
+        *("Copy left:3,Copy left:4,Copy left:7", "Copy,Copy,Copy", "repair,repair,repair", "left,left,left", "3,4,7"),
+        *("03,04,07", "right", "left", "basic pack of 3, repair, from right, message 3 of left"),
+    ]
+    assert alone == [
+        *("Copy left:9", "Copy", "data", "left", "9", b"hi".hex(), "right", "left"),
+        "basic Copy, data, from right, message 9 of left",
+    ]
 
 
 def test_on_another_port_it_is_recognised_by_its_first_bytes(tshark):
