@@ -139,7 +139,7 @@ def costs(now: Snapshot) -> str:
         all_packets = sum(now.expensive_packets.values())
         per = [*(now.expensive_packets[purpose] / messages for purpose in PURPOSES), all_packets / messages]
         table.add_row("per message", "", *(f"{value:.2f}" for value in per))
-    return text(table, f"{messages} messages; at least {now.lower_bound} packets each must cross an expensive link")
+    return text(table, f"{messages} messages; at least {now.lower_bound} expensive packets each, with one packet a message")
 
 
 def _counts(counts: dict[str, int]) -> list[str]:

@@ -124,6 +124,11 @@ def test_a_network_in_a_guest_is_seen_and_broken_from_outside(tmp_path):
     assert castbed("fault", "--name", name, "fail", "s1", "s2").stdout == "link-down s1-s2: s1 down; s2 down\n"
     (seen,) = json.loads(castbed("status", "--name", name, "--json").stdout)
     assert seen["name"] == name
+    with start_castbed("watch", "--name", name, "--every", "100ms") as watch:
+        assert f"{name}: " in watch.stdout.readline()
+        assert castbed("fault", "--name", name, "heal", "s1", "s2").returncode == 0
+        assert any("fault: heal s1-s2" in line for line in watch.stdout)
+        watch.terminate()
     # The first is for the command inside, the second for the guest.
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
