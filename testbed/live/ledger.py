@@ -84,7 +84,6 @@ class Ledger:
         faults = self._stage.injector.records
         self._happenings.add(news, faults[self._faults_told :])
         self._faults_told = len(faults)
-        self._stage.captures.flush()
         for tail in self._tails.values():
             for purpose, key in tail.news():
                 tail.packets[purpose] += 1

@@ -178,9 +178,8 @@ class Live:
             return self._ledger.snapshot(self.name, self._interval_ms, self.problems)
 
     def captures(self, link: Link | None) -> str:
-        """Flush all captures. Returns the files of a link, or all files."""
+        """The files of a link, or all files. They have every packet so far."""
         captures, output = self._stage.captures, self._stage.task.output.absolute()
-        captures.flush()
         wanted = [capture for capture in captures.planned if link is None or {capture.source, capture.target} == {link.a, link.b}]
         return "\n".join(str(output / capture.file) for capture in wanted)
 

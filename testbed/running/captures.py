@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,16 +39,29 @@ class _Tcpdump:
 class Captures:
     """The captures of a run, from start to stop."""
 
-    def __init__(self, plan: Plan, directory: Path, private: Path, *, everything: bool = False, full: bool = False) -> None:
-        """Start them. With `everything` they have all IPv4 packets, else datagrams of agents only; with `full` they have whole packets."""
+    def __init__(
+        self,
+        plan: Plan,
+        directory: Path,
+        private: Path,
+        *,
+        everything: bool = False,
+        full: bool = False,
+        at_once: bool = False,
+    ) -> None:
+        """Start them. With `everything` they have all IPv4 packets, else datagrams of agents only; with `full` they have whole packets.
+
+        With `at_once` each packet is in its file as soon as it is captured, for those who read the files while they grow. (tcpdump can
+        also be told to flush, by SIGUSR2. It does so in the middle of whatever it is writing, and spoils the file.)
+        """
+        kept_bytes = FULL_BYTES if full else SNAP_BYTES
+        options = ["-s", str(kept_bytes), "-B", str(BUFFER_KIB[kept_bytes]), *(["-U"] if at_once else [])]
         chosen = "ip" if everything else f"udp port {PORT}"
         directory.mkdir()
         self.planned = planned(plan)
         self.deaths: list[str] = []
         """A sentence for each tcpdump that ended without having been stopped."""
-        self._running = [
-            _start(plan, directory, private, capture, chosen, FULL_BYTES if full else SNAP_BYTES) for capture in self.planned
-        ]
+        self._running = [_start(plan, directory, private, capture, [*options, chosen]) for capture in self.planned]
         self._ended: set[str] = set()
         self._stopped = False
         self._wait_until_listening()
@@ -64,12 +78,6 @@ class Captures:
         for tcpdump in self._running:
             tcpdump.process.send_signal(signal.SIGINT)
         return tuple(map(self._account, self._running))
-
-    def flush(self) -> None:
-        """Tell every tcpdump to write the packets that it has so far to its file. It does so soon after."""
-        for tcpdump in self._running:
-            if tcpdump.process.poll() is None:
-                tcpdump.process.send_signal(signal.SIGUSR2)
 
     def kill(self) -> None:
         """Kill every tcpdump that still runs, after an error."""
@@ -127,7 +135,7 @@ def planned(plan: Plan) -> list[CaptureRecord]:
     return captures
 
 
-def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, chosen: str, kept_bytes: int) -> _Tcpdump:
+def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, options: Sequence[str]) -> _Tcpdump:
     if capture.both_ways:
         end, direction = plan.end(capture.target, capture.source), "inout"
     else:
@@ -136,8 +144,7 @@ def _start(plan: Plan, directory: Path, private: Path, capture: CaptureRecord, c
         direction = "in" if last == capture.target else "out"
     messages = private / f"{end.interface}.{direction}"
     command = ["tcpdump", "-Z", "root", "-i", end.interface, "-Q", direction, "-n"]
-    command += ["-s", str(kept_bytes), "-B", str(BUFFER_KIB[kept_bytes])]
-    command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), chosen]
+    command += ["--immediate-mode", "--time-stamp-precision=nano", "-w", str(directory.parent / capture.file), *options]
     with messages.open("wb") as output:
         process = subprocess.Popen(
             [*WITH_US, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -135,7 +135,10 @@ def _on_network(
         )
         before_traffic()
         guest = task.own is not None and task.own.is_guest
-        captures = Captures(emulation.plan, task.output / "captures", private, everything=guest, full=task.full_packets)
+        live = play is not play_scenario
+        captures = Captures(
+            emulation.plan, task.output / "captures", private, everything=guest, full=task.full_packets, at_once=live
+        )
         stack.callback(captures.kill)
         setting = _setting(task, private)
         # Drops are read before the agents start, as some agents send at once.
