@@ -12,7 +12,6 @@ from rich.live import Live as Screen
 
 from testbed.live import remote, views
 from testbed.live.snapshot import Snapshot
-from testbed.network import record
 from testbed.status import HOLDS
 from testbed.terminal import output, progress
 
@@ -71,7 +70,7 @@ class _Watched:
     """A network that is looked at again and again."""
 
     def __init__(self, directory: Path, every_s: float) -> None:
-        self.directory = directory
+        self._directory = directory
         self._every_s = every_s
         self.last: Snapshot | None = None
         self.has_ended = False
@@ -79,9 +78,9 @@ class _Watched:
     def pairs(self) -> Iterator[tuple[Snapshot, Snapshot]]:
         """Each snapshot with the one before, until the network ends or the user presses Ctrl-C."""
         try:
-            before = remote.snapshot(self.directory)
+            before = remote.snapshot(self._directory)
             while True:
-                self.last = remote.snapshot(self.directory)
+                self.last = remote.snapshot(self._directory)
                 yield before, self.last
                 before = self.last
                 time.sleep(self._every_s)
@@ -93,6 +92,7 @@ class _Watched:
 
 def _what_came_of(watched: _Watched) -> str:
     """Wait for the analysis of a network that has ended, and tell its verdict and cost."""
+    from analysis.figures.comparison import percent  # noqa: PLC0415 - as below
     from analysis.figures.summary import read_summary  # noqa: PLC0415 - takes long to import, and a view starts at once
 
     assert watched.last is not None, "a network that ended was seen before"
@@ -101,16 +101,17 @@ def _what_came_of(watched: _Watched) -> str:
     with progress(watched.last.name) as show:
         show("waiting for the analysis", "(Ctrl-C stops waiting)")
         while not (results / "summary.json").exists():
-            if not (results / "run.json").exists() and not record.is_alive(watched.directory):
-                return f"it left no results in {results}"
+            if not results.exists():
+                # A run that fails takes its own results with it.
+                return f"it failed, and left no results in {results}"
             if time.monotonic() > deadline:
                 return f"it is not analysed yet; later: ./castbed check {results}"
             time.sleep(remote.POLL_S)
     summary = read_summary(results)
-    cost, delay = summary.cost.expensive_packets_per_message, summary.delay_ms
+    cost, delay, share = summary.cost.expensive_packets_per_message, summary.delay_ms, summary.delivered_share
     figures = [
         f"verdict: {summary.verdict}",
-        f"{summary.messages} messages, {summary.delivered_share:.0%} delivered",
+        f"{summary.messages} messages{'' if share is None else f', {percent(share)} delivered'}",
         *([f"{cost:.2f} expensive packets a message"] if cost is not None else []),
         *([f"delay p50 {delay.p50:.1f} ms, p99 {delay.p99:.1f} ms"] if delay.p50 is not None and delay.p99 is not None else []),
     ]

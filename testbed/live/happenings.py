@@ -1,6 +1,6 @@
 """What happened in a network that is up, in words: faults, and what hosts log besides messages and samples.
 
-Consecutive happenings of one kind are one: several hosts that say the same, and the way of a token from host to host.
+Several hosts that say the same within a second are told together, and of the way of a token only where it is now.
 """
 
 from collections import deque
@@ -17,6 +17,9 @@ MOST: Final = 200
 _OF_MESSAGES = ("broadcast", "receive", "deliver", "commit", "decided", "pre-acknowledged", "held-back", "request")
 UNTOLD: Final = frozenset((*_OF_MESSAGES, "sample", "transit-times"))
 FAULT: Final = "fault"
+GOES_ROUND: Final = "token"
+# What hosts say within this time is told together.
+TOGETHER_S: Final = 1.0
 WORDS: Final = {
     "start": "starts again",
     "stop": "stops",
@@ -39,7 +42,6 @@ class Happenings:
         self._began_ns = began_ns
         self._latest: deque[Happening] = deque(maxlen=MOST)
         self._number = 0
-        self._kind = ""
         self._started: set[str] = set()
 
     @property
@@ -59,17 +61,21 @@ class Happenings:
         if event.event == "start" and host not in self._started:
             self._started.add(host)
             return False
-        return event.event not in UNTOLD and not (event.event == "token" and event.details.get("held") is False)
+        return event.event not in UNTOLD and not (event.event == GOES_ROUND and event.details.get("held") is False)
 
     def _add(self, at_ns: int, kind: str, who: str, what: str) -> None:
         self._number += 1
-        before = self._latest[-1] if self._latest and self._kind == kind != FAULT else None
-        if before and (kind == "token" or before.what == what):
-            self._latest.pop()
-            names = [] if kind == "token" else before.who.split(", ")
-            who = ", ".join(dict.fromkeys((*names, who)))
-        self._kind = kind
-        self._latest.append(Happening(self._number, (at_ns - self._began_ns) / 1e9, who, what))
+        at_s = (at_ns - self._began_ns) / 1e9
+        for place in range(len(self._latest) - 1, -1, -1):
+            before = self._latest[place]
+            if kind == GOES_ROUND and before.kind == GOES_ROUND:
+                del self._latest[place]
+                break
+            if kind not in {FAULT, GOES_ROUND} and before.what == what and at_s - before.at_s <= TOGETHER_S:
+                hosts = ", ".join(dict.fromkeys((*before.who.split(", "), who)))
+                self._latest[place] = Happening(self._number, before.at_s, kind, hosts, what)
+                return
+        self._latest.append(Happening(self._number, at_s, kind, who, what))
 
 
 def in_words(event: Event) -> str:

@@ -63,6 +63,8 @@ class Happening(msgspec.Struct, frozen=True):
     number: int
     """Later ones have higher numbers; a happening that goes on gets a new one."""
     at_s: float
+    kind: str
+    """`fault`, or the name of an event in the logs of hosts."""
     who: str
     """`fault`, or hosts."""
     what: str

@@ -203,7 +203,7 @@ def happening(one: Happening) -> str:
 
 def news(before: Snapshot, now: Snapshot) -> list[str]:
     """Lines for what happened since a snapshot."""
-    known = before.happenings[-1].number if before.happenings else 0
+    known = max((one.number for one in before.happenings), default=0)
     return [happening(one) for one in now.happenings if one.number > known]
 
 

@@ -53,6 +53,18 @@ def test_several_hosts_that_say_the_same_and_the_way_of_a_token_are_one_line_eac
     assert told(happenings)[2:] == [(9.0, "fault", "heal s1-s2")] * 2
 
 
+def test_what_belongs_together_is_so_though_other_things_happen_in_between():
+    happenings = Happenings(0)
+    view = {"view": 2, "group": 0, "members": ["h1", "h2"]}
+    for number, host in enumerate(("h1", "h2", "h3")):
+        at_s = 1 + number / 10
+        happenings.add([(host, event(at_s, "token", generation=7, held=True)), (host, event(at_s, "view", **view))], [])
+    happenings.add([("h4", event(5, "view", **view))], [])
+    said = "installs view 2 of group 0: h1, h2"
+    assert told(happenings) == [(1.0, "h1, h2, h3", said), (1.2, "h3", "has the token, generation 7"), (5.0, "h4", said)]
+    assert views.news(replaced(NOW, happenings=happenings.latest), replaced(NOW, happenings=happenings.latest)) == []
+
+
 def test_an_event_of_a_users_protocol_is_told_as_it_is_also_under_a_name_of_ours():
     happenings = Happenings(0)
     news = [
