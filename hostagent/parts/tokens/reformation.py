@@ -190,9 +190,10 @@ class Reformation(Part, Generic[Ballot]):
         if self._tries:
             for host in self.env.peers:
                 self._trips.forget(host)
-            for place, host in enumerate(self.env.hosts):
-                if place not in self._votes:
-                    self.env.send(host, reform, Purpose.CONTROL)
+            # A queue that is shorter than the burst keeps its beginning: others are to come first each time.
+            silent = [host for place, host in enumerate(self.env.hosts) if place not in self._votes]
+            for host in self.env.shuffled(silent):
+                self.env.send(host, reform, Purpose.CONTROL)
         else:
             to_everybody(self.env, reform, self.env.hosts, self._generation // len(self.env.hosts))
             for host in self.env.peers:
