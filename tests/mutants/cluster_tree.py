@@ -65,7 +65,8 @@ class IgnoresTheCostBit(ClusterTree):
 
 class FillsNoGapsOfStrangers(Frugal):
     def _meet(self, tree, stranger, info):
-        tree.sent_s |= dict.fromkeys(((stranger, number) for number in tree.payloads), self._env.now())
+        for number in tree.payloads:
+            tree.sent_s.setdefault(number, {})[stranger] = self._env.now()
         super()._meet(tree, stranger, info)
 
 

@@ -104,6 +104,9 @@ class ClusterTree(Core):
         self.clusters = KNOWLEDGE[parameters.clusters_from](env, parameters)
         self.cluster = self.clusters.members
         self.trees: dict[str, Tree] = {}
+        named = ((name.removesuffix("_ms").upper(), getattr(parameters, name)) for name in parameters.__struct_fields__)
+        self._periods_s = {timer: period_ms / 1000 for timer, period_ms in named if isinstance(period_ms, float)}
+        """The period of each timer."""
         self.round_trip_s = 0.0
         self.exchange = EXCHANGES[parameters.mode](self)
 
@@ -225,7 +228,7 @@ class ClusterTree(Core):
 
     def set(self, tree: Tree, timer: str, share: float = 1.0) -> None:
         """Set a timer of a tree to its period, or to a share of it."""
-        self.env.set_timer(f"{timer}/{tree.source}", share * float(getattr(self.parameters, f"{timer.lower()}_ms")) / 1000)
+        self.env.set_timer(f"{timer}/{tree.source}", share * self._periods_s[timer])
 
     def cancel(self, tree: Tree, timer: str) -> None:
         """Forget a timer of a tree."""
@@ -378,34 +381,34 @@ class ClusterTree(Core):
         tree.payloads[sequence] = payload
         self.env.store(f"message/{tree.source}/{sequence}", payload)
         self.delivery.deliver(tree.source, sequence, payload)
+        copy = Copy(0, tree.source, sequence, payload)
         for host in tree.neighbours:
             if host != sender and sequence not in tree.known(host) and (host in tree.children or sequence < tree.highest(host)):
-                self._send_copy(tree, host, sequence, purpose)
+                self._send_copy(tree, host, copy, purpose)
 
     def fill(self, tree: Tree, hosts: Iterable[str]) -> None:
         """Send hosts the messages kept here that they are not known to have; those above all that a host has, only to children."""
         for host in hosts:
             known = tree.known(host)
             for sequence in tree.info.lacking(known):
-                if sequence < known.highest or host in tree.children:
-                    self._send_copy(tree, host, sequence, Purpose.REPAIR)
+                if sequence in tree.payloads and (sequence < known.highest or host in tree.children):
+                    self._send_copy(tree, host, Copy(0, tree.source, sequence, tree.payloads[sequence]), Purpose.REPAIR)
 
-    def _send_copy(self, tree: Tree, host: str, sequence: int, purpose: Purpose) -> None:
-        """Send a message, unless it is not kept any more or was sent to the same host a moment ago."""
-        now_s = self.env.now()
-        sent_s = tree.sent_s.get((host, sequence))
-        if sequence not in tree.payloads or (sent_s is not None and 0 <= now_s - sent_s < self.again_s()):
+    def _send_copy(self, tree: Tree, host: str, copy: Copy, purpose: Purpose) -> None:
+        """Send a message that is kept, unless it was sent to the same host a moment ago."""
+        now_s, sent_s = self.env.now(), tree.sent_s.setdefault(copy.sequence, {})
+        if host in sent_s and 0 <= now_s - sent_s[host] < self.again_s():
             return
-        tree.sent_s[host, sequence] = now_s
-        self.env.send(host, Copy(0, tree.source, sequence, tree.payloads[sequence]), purpose)
+        sent_s[host] = now_s
+        self.env.send(host, copy, purpose)
         self.exchange.sent_copy(tree, host)
 
     def prune(self, tree: Tree, everywhere: int) -> None:
         """Forget the messages that every host has (section 5)."""
         if everywhere <= tree.everywhere:
             return
+        for sequence in range(tree.everywhere + 1, min(everywhere, tree.info.highest) + 1):
+            tree.sent_s.pop(sequence, None)
+            if tree.payloads.pop(sequence, None) is not None:
+                self.env.store(f"message/{tree.source}/{sequence}", None)
         tree.everywhere = everywhere
-        for sequence in [number for number in tree.payloads if number <= everywhere]:
-            del tree.payloads[sequence]
-            self.env.store(f"message/{tree.source}/{sequence}", None)
-        tree.sent_s = {key: sent_s for key, sent_s in tree.sent_s.items() if key[1] > everywhere}

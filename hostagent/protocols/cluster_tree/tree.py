@@ -28,7 +28,7 @@ class Tree:
         self.parents: dict[str, str] = {}
         self.children: dict[str, None] = {}
         self.payloads: dict[int, bytes] = {}
-        self.sent_s: dict[tuple[str, int], float] = {}
+        self.sent_s: dict[int, dict[str, float]] = {}
         self.everywhere = 0
         """Every host has all messages up to this one."""
         self.silent: dict[str, None] = {}

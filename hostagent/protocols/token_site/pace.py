@@ -10,8 +10,8 @@ class Pace:
 
     Whatever a site sends to everybody makes the token move on, so the next acknowledgement of any host is taken for an answer: an upper
     bound, for hosts of which nothing better is known. So is the answer to a question that was repeated, counted from the first time: a host
-    that always takes longer than the first guess would otherwise never be known. The first guesses are bad ones, as hosts are slow when they
-    start. They improve with each message of this site: whoever gives it a number has got it, and where the token rests that is done at once.
+    that always takes longer than the first guess would otherwise never be known. The first guesses are bad, as hosts are slow when they
+    start. They improve with each message of this site: whoever gives it a number has got it, and where the token rests it gets one at once.
     """
 
     def __init__(self, peers: Iterable[str], now_s: Callable[[], float], longest_s: float, first_s: float) -> None:
