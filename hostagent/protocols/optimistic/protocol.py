@@ -233,7 +233,7 @@ class Optimistic(Core):
         latest, number = self._ring.latest, self._journal.top + 1
         name = latest.names[number - 1 - latest.base]
         self.env.trace("rollback-request", (self.env.hosts[name.origin], name.sequence), number=number)
-        if not self._ring.holds:
+        if latest.next != self._me:
             request = RollBack(EVERYBODY, self.env.host, 0, *latest.stamp, number)
             self.env.send(self.env.hosts[latest.next], request, Purpose.CONTROL)
 
