@@ -10,6 +10,7 @@ Where every cluster of the network has a member, that is Prim's algorithm, and t
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import combinations
 
 from topologies.network import Link, Network
 
@@ -118,6 +119,14 @@ def _lengths(network: Network, towards: str) -> dict[str, tuple[int, int]]:
 @cache
 def _all_up(network: Network, towards: str) -> dict[str, str]:
     return next_hops(network, towards)
+
+
+def round_trip_ms(network: Network) -> float:
+    """The longest round trip of two hosts when every link is up, by the delays of the links alone."""
+    if not any(link.delay_ms for link in network.links):
+        return 0.0
+    ways = (path(network, one, other) for one, other in combinations(network.hosts, 2))
+    return 2 * max(sum(link.delay_ms for link in way) for way in ways)
 
 
 def path(network: Network, source: str, destination: str) -> tuple[Link, ...]:

@@ -99,6 +99,8 @@ class Core(Part, abc.ABC):
     """What must be true of the world for the guarantees to hold, for `castbed list`."""
     beyond: ClassVar[frozenset[str]] = frozenset()
     """Kinds of trouble (see simulator/swarm.py) that the protocol does not claim to survive: after them only safety is looked at."""
+    waits: ClassVar[tuple[str, ...]] = ()
+    """The parameters that say for how long a host waits for others at most: with less than a round trip it would always wait in vain."""
     all_relay: ClassVar[bool] = False
     """Whether every host may send a message on to every other."""
     knows_groups: ClassVar[bool] = False

@@ -16,6 +16,8 @@ from scenarios import Variant
 from scenarios.advice import surroundings
 from scenarios.faults import place_and_problem
 from testbed.errors import CannotRun
+from topologies.network import Network
+from topologies.paths import round_trip_ms
 
 
 def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
@@ -96,7 +98,19 @@ def _with_parameters(variant: Variant, parameters: Mapping[str, Any]) -> Variant
         core.check(msgspec.convert(together, core.Parameters, strict=False), variant.scenario.network.hosts)
     except ValueError as error:
         raise CannotRun(f"protocol {core.name}: {error}") from None
+    _check_waits(core, parameters, variant.scenario.network)
     return dataclasses.replace(variant, parameters=core.advised(together, surroundings(variant.scenario)))
+
+
+def _check_waits(core: type[Core], parameters: Mapping[str, Any], network: Network) -> None:
+    """Refuse to wait for less than a round trip. Where nobody has chosen, protocols do what they can."""
+    chosen = {name: float(parameters[name]) for name in core.waits if name in parameters}
+    if chosen and min(chosen.values()) < (trip_ms := round_trip_ms(network)):
+        name = min(chosen, key=chosen.__getitem__)
+        raise CannotRun(
+            f"protocol {core.name}: {name}={chosen[name]:g}: a round trip takes {trip_ms:g} ms on this network, so whoever waits for less "
+            f"waits in vain; choose {trip_ms:g} or more"
+        )
 
 
 def check_parameters(protocols: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> None:

@@ -76,6 +76,7 @@ class Counter(Core):
     knows_groups = True
     knows_membership = True
     messages = (Msg, Token, Known, Req, Call, Reform, Vote, Refusal)
+    waits = ("longest_wait_ms",)
     Parameters = CounterParameters
     parameters: CounterParameters
 

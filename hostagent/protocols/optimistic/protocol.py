@@ -81,6 +81,7 @@ class Optimistic(Core):
     assumes = "a majority of the hosts runs and is connected; hosts that crash come back with their storage"
     beyond = frozenset({"restart-lost"})
     messages = (Data, Token, Known, RollBack, Ask, Supply, Call, Reform, Vote, Refusal)
+    waits = ("longest_wait_ms",)
     Parameters = OptimisticParameters
     parameters: OptimisticParameters
 

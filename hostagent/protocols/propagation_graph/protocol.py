@@ -116,6 +116,7 @@ class PropagationGraph(Core):
     knows_groups = True
     knows_membership = True
     messages = (*Edges.messages, Alive, Stop, Refusal, Mark, Has)
+    waits = ("timeout_ms", "longest_timeout_ms")
     Parameters = PropagationGraphParameters
     parameters: PropagationGraphParameters
 

@@ -87,6 +87,7 @@ class Sequencer(Core):
     beyond = frozenset({"restart-lost"})
     knows_groups = True
     messages = (*FIXED, *ELECTED, *Election.messages)
+    waits = ("longest_wait_ms", "silence_ms")
     Parameters = SequencerParameters
     parameters: SequencerParameters
 

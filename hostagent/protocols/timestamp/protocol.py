@@ -70,6 +70,7 @@ class Timestamp(Core):
     beyond = frozenset({"restart-lost"})
     knows_groups = True
     messages = (Item, Stamp, Missing, *Views.messages)
+    waits = ("longest_retry_ms", "timeout_ms", "longest_timeout_ms")
     Parameters = TimestampParameters
     parameters: TimestampParameters
 

@@ -72,6 +72,7 @@ class TokenSite(Core):
     assumes = "hosts that crash come back with their storage, or are at most L and a minority"
     beyond = frozenset({"restart-lost"})
     messages = (Data, *Token.messages, *Requests.messages, Query, Status, *Reformation.messages)
+    waits = ("longest_ms",)
     Parameters = TokenSiteParameters
     parameters: TokenSiteParameters
 

@@ -81,6 +81,7 @@ class Totem(Core):
     beyond = frozenset({"restart-lost"})
     knows_groups = True
     messages = (Data, *Rotation.messages, *Gathering.messages, Probe)
+    waits = ("longest_wait_ms",)
     Parameters = TotemParameters
     parameters: TotemParameters
 

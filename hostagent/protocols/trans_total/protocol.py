@@ -121,6 +121,7 @@ class TransTotal(Core):
     all_relay = True
     knows_groups = True
     messages = (Said, Status, Ask)
+    waits = ("longest_retry_ms",)
     Parameters = TransTotalParameters
     parameters: TransTotalParameters
 

@@ -53,6 +53,7 @@ class TwoPhase(Core):
     beyond = frozenset({"restart-lost"})
     knows_groups = True
     messages = tuple(dict.fromkeys((*Blocking.messages, *Electing.messages)))
+    waits = ("longest_retry_ms", "takeover_ms")
     Parameters = TwoPhaseParameters
     parameters: TwoPhaseParameters
 
