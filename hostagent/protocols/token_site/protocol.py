@@ -128,7 +128,7 @@ class TokenSite(Core):
             carrier=Carrier.ANYONE,
             patience_ms=PATIENCE_TRIES * parameters.longest_ms,
             quorum=hosts - cls.most_lost(parameters, hosts),
-            retained=25 * hosts + 60,
+            retained=28 * hosts + 64,
         )
 
     @classmethod
