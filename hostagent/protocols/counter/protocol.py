@@ -125,8 +125,8 @@ class Counter(Core):
 
     @property
     def unfinished(self) -> int:
-        """The messages that are not in the token yet."""
-        return self._outbox.unfinished
+        """The messages that are not in the token yet. Without flow control nobody is held back, as in the paper."""
+        return self._outbox.unfinished if self.parameters.flow_control else 0
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send a message now, or when flow control allows it."""
