@@ -27,7 +27,7 @@ def test_a_run_that_is_repeated_gets_the_recorded_advice_and_is_the_same_to_the_
     simulated.run(Task(*words), lambda *_: None)
     recorded = load(tmp_path / "first")
     assert recorded.run.parameters["advice"] == variant.parameters["advice"]
-    again = _again(recorded, tmp_path / "first", tmp_path / "again", 0, Namespace(trust=False, medium=None))
+    again = _again(recorded, tmp_path / "first", tmp_path / "again", 0, Namespace(trust=False, medium=None, full_packets=False))
     simulated.run(again, lambda *_: None)
     logs = [
         {path.name: path.read_bytes() for path in (place / "events").iterdir()} for place in (tmp_path / "first", again.output)

@@ -72,6 +72,7 @@ def replay(run, out, **options):
         "protocol": None,
         "set": [],
         "trust": False,
+        "full_packets": False,
         "json": True,
         "spark_master": "local[2]",
     }
@@ -224,7 +225,7 @@ def test_another_protocol_goes_through_the_same_accident(tmp_path, capfd):
 
 def test_a_label_of_its_own_stays_a_part_of_the_new_one(tmp_path):
     recorded = load_run(record(tmp_path / "recorded" / "slow" / "3", retry_ms=90.0))
-    asked = Namespace(medium=None, trust=False)
+    asked = Namespace(medium=None, trust=False, full_packets=False)
     place, out = tmp_path / "recorded", tmp_path / "again"
     other = run_commands._again(recorded, place, out, 0, asked, "uniform")
     assert (other.label, other.output, other.parameters) == ("slow-uniform", out / "slow-uniform" / "3", {})
