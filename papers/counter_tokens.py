@@ -17,6 +17,7 @@ PAPER: Final = Paper(
     experiments=(
         Experiment(
             "counter_costs",
+            settings={"messages": "30000"},
             emulated={"hosts": "10", "owner": "1,2", "errors": "0%", "unit": "1s", "propagation": "0"},
             quick={"hosts": "8,16", "rates": "10", "owner": "1,2", "errors": "0%,10%", "messages": "600"},
             pack_ms=None,
