@@ -104,8 +104,8 @@ class ClusterTree(Core):
         self.clusters = KNOWLEDGE[parameters.clusters_from](env, parameters)
         self.cluster = self.clusters.members
         self.trees: dict[str, Tree] = {}
-        named = ((name.removesuffix("_ms").upper(), getattr(parameters, name)) for name in parameters.__struct_fields__)
-        self._periods_s = {timer: period_ms / 1000 for timer, period_ms in named if isinstance(period_ms, float)}
+        times = (name for name in parameters.__struct_fields__ if name.endswith("_ms"))
+        self._periods_s = {name.removesuffix("_ms").upper(): getattr(parameters, name) / 1000 for name in times}
         """The period of each timer."""
         self.round_trip_s = 0.0
         self.exchange = EXCHANGES[parameters.mode](self)

@@ -29,7 +29,7 @@ class Pace:
         self._trips.asked(host, self._now_s())
 
     def spoke(self, sequence: int = 0) -> None:
-        """Something was sent to everybody: a message of this site, if it has a number."""
+        """Something was sent to everybody: the message of this site with this sequence number, or something else."""
         for host in self._unknown:
             self.asked(host)
         if sequence:
@@ -60,7 +60,8 @@ class Pace:
 
     def wait_for_hop_s(self, passer: str, holder: str, repetition: int = 0) -> float:
         """How long to wait for an acknowledgement of the token site, which may be as far from the site before as this one is from both."""
-        return sum(self._trips.wait_s(host, repetition) for host in {passer, holder} & {*self._known, *self._unknown})
+        others = (host for host in {passer, holder} if host in self._known or host in self._unknown)
+        return sum(self._trips.wait_s(host, repetition) for host in others)
 
     def wait_for_all_s(self, repetition: int = 0) -> float:
         """How long to wait for the slowest of the hosts that have ever answered."""
