@@ -52,7 +52,7 @@ MOST_AT_DOOR: Final = 64
 RECEIVE_BUFFER: Final = 4 << 20
 SAMPLE_S: Final = 0.5
 # A program may be one that starts the virtual machine of its language. The testbed waits longer for its agents.
-PROGRAM_STARTS_S: Final = 30.0
+PROGRAM_STARTS_S: Final = 50.0
 # Of a line of a program, what an error message shows.
 LONGEST_SHOWN: Final = 200
 _ANCILLARY: Final = socket.CMSG_SPACE(1)

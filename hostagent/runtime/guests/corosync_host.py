@@ -17,6 +17,8 @@ _NOT_NOW: Final = frozenset({2, 6})
 _GROUP: Final = b"castbed"
 _LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 _TRY_AGAIN_S: Final = 0.001
+# How often to look whether the daemon is up: seldom enough to leave the processor to daemons that start.
+_LOOK_S: Final = 0.1
 # The ring of few hosts stands after a second or two. Hosts that are down or cut off are not waited for longer than this.
 _FORMS_S: Final = 10.0
 
@@ -75,15 +77,15 @@ class _Group:
         self._grown = threading.Condition()
         # The library keeps pointers to these.
         self._callbacks = _Callbacks(_Deliver(self._on_deliver), _Changed(self._on_changed))
-        self._repeat("cpg_initialize", ctypes.byref(self._handle), ctypes.byref(self._callbacks))
-        self._repeat("cpg_join", self._handle, ctypes.byref(_Name(len(_GROUP), _GROUP)))
+        self._repeat(_LOOK_S, "cpg_initialize", ctypes.byref(self._handle), ctypes.byref(self._callbacks))
+        self._repeat(_LOOK_S, "cpg_join", self._handle, ctypes.byref(_Name(len(_GROUP), _GROUP)))
         threading.Thread(target=library.cpg_dispatch, args=(self._handle, _BLOCKING), daemon=True).start()
         with self._grown:
             self._grown.wait_for(lambda: self._members == len(host.addresses), _FORMS_S)
 
     def broadcast(self, message: bytes) -> None:
         """Send a message to the group; waits while the daemon has no room for it."""
-        self._repeat("cpg_mcast_joined", self._handle, _AGREED, ctypes.byref(_Piece(message, len(message))), 1)
+        self._repeat(_TRY_AGAIN_S, "cpg_mcast_joined", self._handle, _AGREED, ctypes.byref(_Piece(message, len(message))), 1)
 
     def _on_deliver(self, _handle: int, _group: int, _node: int, _pid: int, message: int, length: int) -> None:
         self._host.deliver(ctypes.string_at(message, length))
@@ -93,9 +95,9 @@ class _Group:
             self._members = count
             self._grown.notify_all()
 
-    def _repeat(self, function: str, *arguments: Any) -> None:
+    def _repeat(self, pause_s: float, function: str, *arguments: Any) -> None:
         """Call the library until the daemon is up and has room. If the daemon ends, so does this process."""
         while (status := getattr(self._library, function)(*arguments)) != _OK:
             if status not in _NOT_NOW:
                 raise OSError(f"{function} of Corosync failed with status {status}")
-            time.sleep(_TRY_AGAIN_S)
+            time.sleep(pause_s)

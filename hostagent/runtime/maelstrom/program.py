@@ -55,7 +55,7 @@ class Program:
     def wait(self, most_s: float) -> None:
         """Wait until the program has written something."""
         if not select.select([self.output], [], [], max(0.0, most_s))[0]:
-            raise ProgramEnded("the program has not answered init and topology")
+            raise ProgramEnded(f"the program has not answered init and topology; its last words were: {self._last_words()}")
 
     def read(self) -> list[bytes]:
         """The lines that have come since the last time."""
