@@ -7,9 +7,10 @@
 
 N hosts broadcast at random times, and each keeps the token for T. A packet takes a random time of up to PP = 0.1, and is lost on its way to
 each host with probability E: half of that at its source, for all hosts at once if it is multicast. Times are in units of `unit`, as the
-paper names none. The paper calls exp(A, N) the time between two broadcasts of the system, and uses it as that of one node: with
-`reading=host` each host broadcasts A times in a unit, with `reading=system` all hosts together do. With the first, C falls with N as the
-text says, so that is the default.
+paper names none. The paper calls exp(A, N) the time between two broadcasts of the system, and uses it as that of one node: read as
+`host`, each host broadcasts A times in a unit, and read as `system`, all hosts together do. Only with the first does C fall with N as the
+text says, so Figure 4 has that one; Figure 3 is made with both. A run with the second has a part of N of the messages, and so takes as long
+and has as many tokens.
 
 C is the packets with tokens while messages are broadcast and all those that ask for lost messages, for each broadcast. Our requests name
 several messages and go to one host; so beside that C is counted as in the paper's formula, with a request for each lost message.
@@ -31,6 +32,8 @@ from topologies import lan, units
 PROPAGATION: Final = 0.1
 """PP, in units; P, the mean, is half of it."""
 MEDIA: Final[tuple[Medium, ...]] = ("multicast", "unicast")
+READINGS: Final = {"host": "with A of each host", "system": "with A of the system"}
+"""The readings of exp(A, N), in words."""
 MOST_CONTROL: Final = 0.1
 """What C stays below without errors, by the paper."""
 NEARLY: Final = 0.2
@@ -49,17 +52,21 @@ class Point(NamedTuple):
     """T, in units."""
     error: float = 0.0
     """E."""
+    reading: str = "host"
+    """What A is the rate of: each host, or the system."""
 
     @property
     def label(self) -> str:
         """The label of its run."""
-        return f"{self.medium}-N{self.hosts}-A{self.rate}-T{self.owner}-E{self.error:g}"
+        reading = "" if self.reading == "host" else f"{self.reading}-"
+        return f"{self.medium}-{reading}N{self.hosts}-A{self.rate}-T{self.owner}-E{self.error:g}"
 
 
 def point_of(run: MeasuredRun) -> Point:
     """The point that a run is for."""
     hosts, rate, owner, error = (part[1:] for part in run.label.split("-")[-4:])
-    return Point(run.summary.medium, int(hosts), int(rate), int(owner), float(error))
+    reading = "system" if "-system-" in run.label else "host"
+    return Point(run.summary.medium, int(hosts), int(rate), int(owner), float(error), reading)
 
 
 def shares(text: str) -> tuple[float, ...]:
@@ -69,9 +76,14 @@ def shares(text: str) -> tuple[float, ...]:
 
 def reading_of(text: str) -> str:
     """One of the two readings of exp(A, N)."""
-    if text not in {"host", "system"}:
+    if text not in READINGS:
         raise ValueError(f"{text!r} is no reading of exp(A, N): choose host or system")
     return text
+
+
+def readings_of(text: str) -> tuple[str, ...]:
+    """Readings from text such as `host,system`."""
+    return tuple(reading_of(part) for part in text.split(","))
 
 
 def scenario(
@@ -79,28 +91,28 @@ def scenario(
     rates: Annotated[tuple[int, ...], whole_numbers] = (10, 20),
     owner: Annotated[tuple[int, ...], whole_numbers] = (1, 2, 3, 4, 5),
     errors: Annotated[tuple[float, ...], shares] = (0.0, 0.02, 0.05, 0.1),
-    reading: Annotated[str, reading_of] = "host",
+    readings: Annotated[tuple[str, ...], readings_of] = ("host", "system"),
     unit: Time = 100.0,
     propagation: float = PROPAGATION,
     messages: int = 3000,
 ) -> list[Variant]:
-    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A and T, on both media.
+    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A, T and reading, on both media.
 
     hosts: N: numbers of hosts, a run for each
-    rates: A: broadcasts in a hundred units of time, a run for each
+    rates: A: broadcasts in a unit of time, a run for each
     owner: T: units of time that an owner keeps the token, a run for each
     errors: E: shares of packets that are lost, a run for each
-    reading: what A is the rate of: each host, or the system
+    readings: what A is the rate of: each host, the system, or both after each other
     unit: how long a unit of the paper's time is
     propagation: P: units of time that a packet takes
-    messages: broadcasts of each run
+    messages: broadcasts of each run; with the system's rate, a part of N of them
     """
-    figure_3 = [Point("multicast", n, a, t) for n in hosts for a in rates for t in owner]
-    figure_4 = [Point(medium, n, rates[0], owner[0], error) for medium in MEDIA for n in hosts for error in errors]
+    figure_3 = [Point("multicast", n, a, t, 0.0, reading) for reading in readings for n in hosts for a in rates for t in owner]
+    figure_4 = [Point(medium, n, rates[0], owner[0], error, readings[0]) for medium in MEDIA for n in hosts for error in errors]
     return [
         Variant(
             point.label,
-            system(point, reading, unit, propagation, messages),
+            system(point, unit, propagation, messages if point.reading == "host" else max(messages // point.hosts, 2)),
             "counter",
             counter_parameters(point.owner * unit),
             medium=point.medium,
@@ -119,7 +131,7 @@ def counter_parameters(owner_ms: float) -> dict[str, object]:
     return {**ring_parameters(owner_ms), "flow_control": False}
 
 
-def system(point: Point, reading: str, unit: float, propagation: float, messages: int) -> Scenario:
+def system(point: Point, unit: float, propagation: float, messages: int) -> Scenario:
     """The network and the stream of a point."""
     if not 0 <= propagation <= 1:
         raise ScenarioError(f"propagation={propagation:g}: the longest time of a packet is between 0 and 1, in units")
@@ -129,7 +141,7 @@ def system(point: Point, reading: str, unit: float, propagation: float, messages
     stream = Workload(
         messages=messages,
         interval=unit / point.rate,
-        arrivals="poisson-per-host" if reading == "host" else "poisson",
+        arrivals="poisson-per-host" if point.reading == "host" else "poisson",
         payload=64,
         # Up to three cycles until the last message is committed, longer where tokens and requests are lost.
         settle=(8 if point.error else 4) * point.hosts * (point.owner + propagation) * unit,
@@ -177,13 +189,17 @@ def _formula(run: MeasuredRun) -> float:
 def claims(runs: Runs) -> Iterator[Claim]:
     """What section 4.2 says of Figures 3 and 4."""
     costs = {point_of(run): cost_of(run) for run in runs}
-    figure_3 = {point: cost.packets for point, cost in costs.items() if point.medium == "multicast" and not point.error}
-    most = max(figure_3, key=lambda point: figure_3[point])
-    text = f"C is below {MOST_CONTROL:g} without errors, at every point"
-    yield Claim("Figure 3", text, figure_3[most] < MOST_CONTROL, f"at most {figure_3[most]:.4f}, at {most.label}")
-    yield from _near_formula({point: costs[point] for point in figure_3}, runs)
-    yield from _ordered("Figure 3", "C falls as T grows", figure_3, "owner", falls=True)
-    yield from _ordered("Figure 3", "C falls as N grows", figure_3, "hosts", falls=True)
+    without_errors = {point: cost.packets for point, cost in costs.items() if point.medium == "multicast" and not point.error}
+    yield from _near_formula({point: costs[point] for point in without_errors}, runs)
+    for reading, words in READINGS.items():
+        figure_3 = {point: cost for point, cost in without_errors.items() if point.reading == reading}
+        if figure_3:
+            most = max(figure_3, key=lambda point: figure_3[point])
+            text = f"C is below {MOST_CONTROL:g} without errors, at every point, {words}"
+            yield Claim("Figure 3", text, figure_3[most] < MOST_CONTROL, f"at most {figure_3[most]:.4f}, at {most.label}")
+            yield from _ordered("Figure 3", f"C falls as T grows, {words}", figure_3, "owner", falls=True)
+            if reading == "host":
+                yield from _ordered("Figure 3", "C falls as N grows", figure_3, "hosts", falls=True)
     for measure, value in MEASURES.items():
         figure_4 = {point: value(cost) for point, cost in costs.items() if (*point[2:4],) == _fixed(costs)}
         yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
@@ -259,7 +275,7 @@ def sweep(runs: Runs) -> Iterator[Sweep]:
         lines: dict[str, list[tuple[float, float, str]]] = {}
         for point, cost in costs.items():
             if point.hosts == n and point.medium == "multicast" and not point.error:
-                lines.setdefault(f"A = {point.rate}", []).append((float(point.owner), cost.packets, ""))
+                lines.setdefault(f"A = {point.rate} of the {point.reading}", []).append((float(point.owner), cost.packets, ""))
         yield Sweep(
             f"C without errors in a broadcast network, N = {n}", "token owner time T", label, lines, name=f"Figure 3, N = {n}"
         )

@@ -134,7 +134,7 @@ def scenario(
     """Every protocol with the first rate, and `counter` with all rates.
 
     hosts: N: numbers of hosts, runs for each
-    rates: A: broadcasts in a hundred units of time; further ones for counter alone
+    rates: A: broadcasts in a unit of time; further ones for counter alone
     reading: what A is the rate of: each host, or the system
     unit: how long a unit of the paper's time is
     propagation: P: units of time that a packet takes
@@ -143,7 +143,7 @@ def scenario(
     return [
         Variant(
             f"{name}-{point.label}",
-            _system(row, point, reading, unit, propagation, max(round(row.share * messages), 100)),
+            _system(row, point, unit, propagation, max(round(row.share * messages), 100)),
             name,
             row.parameters(OWNER * unit),
             medium=medium,
@@ -152,12 +152,12 @@ def scenario(
         for medium in MEDIA
         for name, row in ROWS.items()
         for rate in (rates if name == "counter" else rates[:1])
-        for point in (Point(medium, n, rate, OWNER),)
+        for point in (Point(medium, n, rate, OWNER, reading=reading),)
     ]
 
 
-def _system(row: Row, point: Point, reading: str, unit: float, propagation: float, messages: int) -> Scenario:
-    asked = system(point, reading, unit, propagation, messages)
+def _system(row: Row, point: Point, unit: float, propagation: float, messages: int) -> Scenario:
+    asked = system(point, unit, propagation, messages)
     if not row.one_a_period:
         return asked
     # Two hops a period, so that it is enough where tokens wait for messages.
