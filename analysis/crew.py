@@ -1,7 +1,8 @@
 """Who carries out the tasks of an analysis: Spark's workers, or this process where starting them would take longer than the work.
 
 A small job is done here: the analysis of a small run starts no Spark at all, and needs no Java. Captures of a run that has just been made
-go to Spark whatever their size, as it was started meanwhile. With a master that the user names, all tasks go there.
+go to Spark whatever their size, as it was started meanwhile. With a master that the user names, all tasks go there. A worker process that
+has a run to itself does everything alone.
 """
 
 import logging
@@ -28,8 +29,9 @@ _BYTES_OF_A_PACKET: Final = 100
 class Crew:
     """Starts Spark when it is first needed, or earlier in the background, so that it is up before anything is measured."""
 
-    def __init__(self, master: str | None = None, session: "SparkSession | None" = None) -> None:
+    def __init__(self, master: str | None = None, session: "SparkSession | None" = None, *, alone: bool = False) -> None:
         self._master = master
+        self._alone = alone
         self._session = session
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -91,9 +93,11 @@ class Crew:
             return _distributed(session, tasks, schema)
         except SPARK_ERRORS as error:
             raise ResultsError(f"Spark failed: {reason(error)}") from error
+        except ConnectionError as error:
+            raise ResultsError(f"Spark has ended in the middle of its work, perhaps because memory ran out: {error}") from error
 
     def _is_small(self, rows: int | None) -> bool:
-        return self._master is None and rows is not None and rows <= SMALL
+        return self._alone or (self._master is None and rows is not None and rows <= SMALL)
 
 
 def _distributed(session: "SparkSession", tasks: Sequence[Task], schema: pa.Schema) -> pa.Table:

@@ -105,7 +105,7 @@ def _make(shelves: Sequence[Shelf], out: Path, arguments: Namespace) -> list[swe
                     advance("")
     with kept_runs_told([task.output for task in left], out, "repeat the command to make the others"):
         failed = make_left(left, engine, crew, arguments, out)
-    analyse_unread([task for task in tasks if sweep.is_made(task)], crew)
+    analyse_unread([task for task in tasks if sweep.is_made(task)], crew, arguments)
     return failed
 
 

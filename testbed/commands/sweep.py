@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -50,7 +51,7 @@ def command(arguments: Namespace) -> int:
     made = [task for task in tasks if sweep.is_made(task)]
     if not made:
         raise CannotRun(f"no run could be made; the first failure is {failed[0].run}: {failed[0].reason}")
-    analyse_unread(made, crew)
+    analyse_unread(made, crew, arguments)
     runs = measured([task.output for task in made], arguments.spark_master)
     groups = grouped(runs)
     found = compared(groups, "label")
@@ -66,14 +67,20 @@ def command(arguments: Namespace) -> int:
     return max(status, UNKNOWN) if failed and status == HOLDS else status
 
 
-def analyse_unread(made: Sequence[Task], crew: Crew) -> None:
-    """Analyse the runs that are not analysed yet."""
+def analyse_unread(made: Sequence[Task], crew: Crew, arguments: Namespace) -> None:
+    """Analyse the runs that are not analysed yet: in virtual time, those of a command that was stopped."""
     unread = [task for task in made if not (task.output / "summary.json").exists()]
-    if unread:
-        with bar("analysing", len(unread)) as advance:
-            for some in sweep.analyse(crew, unread):
-                for _ in some:
-                    advance("")
+    if not unread:
+        return
+    cluster = crew.session if arguments.spark_master else None
+    with bar("analysing", len(unread)) as advance:
+        analysed: Iterator[object] = (
+            chain.from_iterable(sweep.analyse(crew, unread))
+            if arguments.on == "mininet"
+            else workers.spread(sweep.analyse_alone, unread, arguments.jobs, cluster, at_a_time=1)
+        )
+        for _ in analysed:
+            advance("")
 
 
 def make_left(left: Sequence[Task], engine: engines.Engine, crew: Crew, arguments: Namespace, out: Path) -> list[sweep.Failure]:

@@ -172,12 +172,22 @@ def note(task: Task, reason: str, out: Path) -> None:
 
 
 def simulate(task: Task) -> str:
-    """Make a run in virtual time. Returns the reason if the run could not be made, else nothing."""
-    return make(task, lambda inside: simulated.run(inside, lambda *_: None))
+    """Make a run in virtual time and analyse it. Returns the reason if the run could not be made, else nothing."""
+    if reason := make(task, lambda inside: simulated.run(inside, lambda *_: None)):
+        return reason
+    analyse_alone(task)
+    return ""
+
+
+def analyse_alone(task: Task) -> None:
+    """Analyse a run in this process, without Spark: for workers, each of which has a run to itself."""
+    from analysis import crew, job  # noqa: PLC0415 - slow to import
+
+    job.analyse([task.output], crew.Crew(alone=True), drawing=False)
 
 
 def analyse(crew: "Crew", made: Sequence[Task]) -> Iterator[list["Summary"]]:
-    """Analyse runs, some at a time, without the plots of single runs, which take long; the command `analyse` makes them."""
+    """Analyse runs with captures, some at a time, without the plots of single runs, which take long; the command `analyse` makes them."""
     from analysis import job  # noqa: PLC0415 - slow to import
 
     for start in range(0, len(made), ANALYSED_TOGETHER):
