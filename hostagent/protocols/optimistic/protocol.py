@@ -105,8 +105,8 @@ class Optimistic(Core):
         """Whether the timer for that is set."""
         self._turn_over = False
         """Whether this host would have passed the token on if it did not lack a message."""
-        self._must_roll_back = False
-        """Whether another host has sent a rollback request to this host, which owns the token."""
+        self._lacking = 0
+        """The hosts that have sent a rollback request to this host, which owns the token."""
 
     @classmethod
     def promise(cls, parameters: OptimisticParameters, hosts: int) -> Promise:
@@ -179,7 +179,7 @@ class Optimistic(Core):
                 latest = self._ring.latest
                 if self._ring.holds and latest.stamp == (generation, rollbacks) and latest.base < number <= latest.top:
                     self._ring.wake()
-                    self._must_roll_back = True
+                    self._lacking |= 1 << self.env.hosts.index(sender)
             case _:
                 super().on_message(sender, message, expensive)
 
@@ -323,7 +323,7 @@ class Optimistic(Core):
 
     def begin_turn(self) -> None:
         """This host owns the token."""
-        self._turn_over = self._must_roll_back = False
+        self._turn_over, self._lacking = False, 0
 
     def may_pass(self) -> bool:
         """An owner that lacks a message passes the token on when the message has come or counts as lost."""
@@ -333,13 +333,14 @@ class Optimistic(Core):
     def updated(self, state: TokenState, *, alert: bool) -> TokenState:
         """Name what has come up, and acknowledge all that is here; or roll back, because of a gap here or at another host."""
         me, journal = self._me, self._journal
-        if self._lacks or self._must_roll_back:
-            acknowledged = state.acknowledging(me, journal.top, journal.done).rolled_back()
+        lacking = self._lacking | self._lacks << me
+        if lacking:
+            acknowledged = state.acknowledging(me, journal.top, journal.done).rolled_back(lacking)
         else:
             named = state.naming(journal.stamps)
             journal.deliver(named)
             acknowledged = named.acknowledging(me, journal.top, journal.done)
-        self._must_roll_back = self._late = False
+        self._lacking, self._late = 0, False
         return acknowledged.passed_on(me, changed=alert or acknowledged != state)
 
     def has_told(self, place: int) -> bool:  # noqa: ARG002 - a broadcast goes to everybody
