@@ -35,11 +35,12 @@ all that is not committed, so that a host which misses a token misses nothing. N
 into force again when the owner has heard it again; otherwise a rollback could turn round cause and effect. A message that is taken back is
 kept, where the paper discards it, so that one that arrived is not missed again: with a loss of 30 %, one broadcast in 25 reaches all of
 nine others. It is broadcast again all the same. After a rollback only the first half of what waits for a commit is broadcast, and after a
-commit twice as much, since a full queue of a link loses messages too, and the same broadcasts all at once would find it full again. A gap
-counts after `late_ms`, as a message may only be late. The request goes to the owner of the token, which alone rolls back; the other hosts
-do when they hear of it from the token, so no two hosts disagree about it. An owner that lacks a message rolls back itself. After a new
-list, names come into force when the token has been round once, so that every member has taken back what is not in the order of the list.
-Messages of a host that failed are broadcast again by a member that has them (`state`).
+commit twice as much, since a full queue of a link loses messages too, and the same broadcasts all at once would find it full again. The
+token says who asked for the rollback, and their copies leave last, as a full queue drops its oldest packet. A gap counts after `late_ms`,
+as a message may only be late. The request goes to the owner of the token, which alone rolls back; the other hosts do when they hear of it
+from the token, so no two hosts disagree about it. An owner that lacks a message rolls back itself. After a new list, names come into force
+when the token has been round once, so that every member has taken back what is not in the order of the list. Messages of a host that failed
+are broadcast again by a member that has them (`state`).
 """
 
 from collections.abc import Mapping
