@@ -398,7 +398,7 @@ def test_a_token_may_be_heard_by_its_next_and_its_last_owner_alone_and_by_all_wh
     assert counts.count(2) >= 6
     owner, heard = next((owner, hosts) for (_, owner), hosts in told.items() if len(hosts) == 2)
     place = world.hosts.index(owner)
-    assert heard == [world.hosts[(place + 1) % 6], world.hosts[place - 1]]
+    assert heard == [world.hosts[place - 1], world.hosts[(place + 1) % 6]]
     assert [details for host in world.hosts for event, details in world[host].traced if event == "reform"] == []
 
 

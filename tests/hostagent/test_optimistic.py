@@ -5,6 +5,7 @@ import pytest
 
 from hostagent.contract.messages import Purpose
 from hostagent.parts.tokens.pieces import LONGEST_CHUNK, MOST_PIECES
+from hostagent.parts.tokens.places import places
 from hostagent.parts.tokens.reformation import Reform
 from hostagent.parts.tokens.ring import Token
 from hostagent.protocols import PROTOCOLS
@@ -202,13 +203,14 @@ def test_only_a_request_about_the_state_of_the_token_makes_its_owner_roll_back()
 
 def test_a_rollback_keeps_the_order_of_names_and_nobody_has_acknowledged_one():
     state = token((0, 1), (2, 1), (0, 2), acks=(3, 1, 0))
-    back = state.rolled_back()
+    back = state.rolled_back(lacking=2)
     assert (back.names, back.valid, back.acks, back.rollbacks) == (state.names, 0, (0, 0, 0), 1)
 
 
 def test_a_rollback_halves_what_may_be_under_way_and_a_commit_doubles_it():
-    state = token((0, 1), (2, 1), (0, 2), (1, 1), window=100).rolled_back()
-    assert (state.window, state.rolled_back().window, state.rolled_back().rolled_back().window) == (2, 1, 1)
+    state = token((0, 1), (2, 1), (0, 2), (1, 1), window=100).rolled_back(lacking=2)
+    again = state.rolled_back(lacking=2)
+    assert (state.window, again.window, again.rolled_back(lacking=2).window) == (2, 1, 1)
     committed = msgspec.structs.replace(state, valid=2, acks=(1, 1, 0)).acknowledging(2, 1, 0)
     assert committed.window == 4
 
@@ -227,6 +229,47 @@ def test_what_is_not_in_the_window_waits():
     assert [packet.message.sequence for packet in of_kind(world, Data)[2:]] == [1, 1]
     core._speaking.begin_period(msgspec.structs.replace(narrow, hop=24, window=2))
     assert of_kind(world, Data)[-1].message.sequence == 2
+
+
+def test_those_who_asked_for_a_rollback_come_at_the_end_of_what_is_broadcast_again():
+    """Of a burst that is longer than a queue, the end gets through."""
+    world = LoggedWorld(Optimistic, 6)
+    world.broadcast("h1")
+    missed = {"h3", "h5"}
+    run(world, 1.0, lambda packet: isinstance(packet.message, Data) and packet.to in missed and not packet.message.rollbacks)
+    asked = places(states(world)[-1].lacking, world.hosts)
+    again = [packet.to for packet in of_kind(world, Data) if packet.message.rollbacks]
+    assert asked
+    assert {*again[-len(asked) :]} == {*asked} <= missed
+    assert all(world.standing(host) == [("h1", 1)] for host in world.hosts)
+
+
+def test_the_last_and_the_next_owner_come_at_the_end_of_a_token_and_others_come_first_each_time():
+    world = World(Optimistic, 6)
+    for _ in range(60):
+        world.broadcast("h1")
+    run(world, 1.0)
+    told = {}
+    for packet in of_kind(world, Token):
+        told.setdefault((packet.message.hop, packet.sender), []).append(packet.to)
+    for (_, owner), hosts in told.items():
+        place = world.hosts.index(owner)
+        assert hosts[-2:] == [world.hosts[place - 1], world.hosts[(place + 1) % 6]]
+        assert len({*hosts}) == len(hosts) == 5
+    assert {hosts[0] for (_, owner), hosts in told.items() if owner == "h1"} == {"h3", "h4", "h5"}
+
+
+def test_a_host_that_never_hears_the_next_owner_learns_from_later_tokens_how_long_to_wait():
+    """The token of the host after the next one may drop that of the next one from a queue, each time."""
+    world = World(Optimistic, 4)
+    ring = world["h1"].core._ring
+    for _ in range(2):
+        ring._trips.asked("h2", 0.0)
+        ring._trips.answered("h2", 2.0)
+    for _ in range(200):
+        world.broadcast("h1")
+    run(world, 3.0, lambda packet: isinstance(packet.message, Token) and (packet.sender, packet.to) == ("h2", "h1"))
+    assert ring._trips.wait_s("h2") < 0.1
 
 
 def test_after_a_rollback_names_come_into_force_in_their_order_when_the_owner_has_heard_them_again():

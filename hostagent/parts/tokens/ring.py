@@ -302,7 +302,8 @@ class Ring(Part, Generic[State, Ballot]):
         """Take in a token that is newer than all that this host knows."""
         before = self.latest
         self._time_hop(before)
-        if self._passed and state.hop == before.hop + 1:
+        if self._passed:
+            # A later token than that of the next owner will do: where the latter is dropped each time, the wait would never shrink.
             self._trips.answered(self.env.hosts[before.next], self.env.now())
         self._let_go()
         self.reformation.abandon()
@@ -387,11 +388,24 @@ class Ring(Part, Generic[State, Ballot]):
         for piece in cut(Token, self.env.host, state.version, self._core.encode(state)):
             if to:
                 self.env.send(to, piece, Purpose.CONTROL)
-            elif self._is_for_all:
+            elif self.env.multicasts:
                 to_everybody(self.env, piece, places(state.members, self.env.hosts), state.hop)
             else:
-                for host in dict.fromkeys((self.env.hosts[state.next], self._before)):
+                for host in self._hearers():
                     self.env.send(host, piece, Purpose.CONTROL)
+
+    def _hearers(self) -> list[str]:
+        """Whom this host sends its token to: the last owner, which listens for it, and the next one come at the end.
+
+        A full queue drops its oldest packet. So of a burst that is longer than a queue, the end gets through.
+        """
+        state = self.latest
+        needed = list(dict.fromkeys((self._before, self.env.hosts[state.next])))
+        if not self._is_for_all:
+            return needed
+        everybody = dict.fromkeys((*self.env.groups[EVERYBODY], *places(state.members, self.env.hosts)))
+        others = [host for host in everybody if host not in {self.env.host, *needed}]
+        return self.env.shuffled(others) + needed
 
     @property
     def _is_for_all(self) -> bool:

@@ -35,11 +35,12 @@ all that is not committed, so that a host which misses a token misses nothing. N
 into force again when the owner has heard it again; otherwise a rollback could turn round cause and effect. A message that is taken back is
 kept, where the paper discards it, so that one that arrived is not missed again: with a loss of 30 %, one broadcast in 25 reaches all of
 nine others. It is broadcast again all the same. After a rollback only the first half of what waits for a commit is broadcast, and after a
-commit twice as much, since a full queue of a link loses messages too, and the same broadcasts all at once would find it full again. A gap
-counts after `late_ms`, as a message may only be late. The request goes to the owner of the token, which alone rolls back; the other hosts
-do when they hear of it from the token, so no two hosts disagree about it. An owner that lacks a message rolls back itself. After a new
-list, names come into force when the token has been round once, so that every member has taken back what is not in the order of the list.
-Messages of a host that failed are broadcast again by a member that has them (`state`).
+commit twice as much, since a full queue of a link loses messages too, and the same broadcasts all at once would find it full again. The
+token says who asked for the rollback, and their copies leave last, as a full queue drops its oldest packet. A gap counts after `late_ms`,
+as a message may only be late. The request goes to the owner of the token, which alone rolls back; the other hosts do when they hear of it
+from the token, so no two hosts disagree about it. An owner that lacks a message rolls back itself. After a new list, names come into force
+when the token has been round once, so that every member has taken back what is not in the order of the list. Messages of a host that failed
+are broadcast again by a member that has them (`state`).
 """
 
 from collections.abc import Mapping
@@ -105,8 +106,8 @@ class Optimistic(Core):
         """Whether the timer for that is set."""
         self._turn_over = False
         """Whether this host would have passed the token on if it did not lack a message."""
-        self._must_roll_back = False
-        """Whether another host has sent a rollback request to this host, which owns the token."""
+        self._lacking = 0
+        """The hosts that have sent a rollback request to this host, which owns the token."""
 
     @classmethod
     def promise(cls, parameters: OptimisticParameters, hosts: int) -> Promise:
@@ -179,7 +180,7 @@ class Optimistic(Core):
                 latest = self._ring.latest
                 if self._ring.holds and latest.stamp == (generation, rollbacks) and latest.base < number <= latest.top:
                     self._ring.wake()
-                    self._must_roll_back = True
+                    self._lacking |= 1 << self.env.hosts.index(sender)
             case _:
                 super().on_message(sender, message, expensive)
 
@@ -323,7 +324,7 @@ class Optimistic(Core):
 
     def begin_turn(self) -> None:
         """This host owns the token."""
-        self._turn_over = self._must_roll_back = False
+        self._turn_over, self._lacking = False, 0
 
     def may_pass(self) -> bool:
         """An owner that lacks a message passes the token on when the message has come or counts as lost."""
@@ -333,13 +334,14 @@ class Optimistic(Core):
     def updated(self, state: TokenState, *, alert: bool) -> TokenState:
         """Name what has come up, and acknowledge all that is here; or roll back, because of a gap here or at another host."""
         me, journal = self._me, self._journal
-        if self._lacks or self._must_roll_back:
-            acknowledged = state.acknowledging(me, journal.top, journal.done).rolled_back()
+        lacking = self._lacking | self._lacks << me
+        if lacking:
+            acknowledged = state.acknowledging(me, journal.top, journal.done).rolled_back(lacking)
         else:
             named = state.naming(journal.stamps)
             journal.deliver(named)
             acknowledged = named.acknowledging(me, journal.top, journal.done)
-        self._must_roll_back = self._late = False
+        self._lacking, self._late = 0, False
         return acknowledged.passed_on(me, changed=alert or acknowledged != state)
 
     def has_told(self, place: int) -> bool:  # noqa: ARG002 - a broadcast goes to everybody

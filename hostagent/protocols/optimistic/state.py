@@ -64,6 +64,8 @@ class TokenState(msgspec.Struct, frozen=True, array_like=True):
     """For each host, the sequence number of its last message up to `base`."""
     still: Number
     """The number of hops since anything has changed."""
+    lacking: Hosts
+    """The hosts that asked for the last rollback: they come at the end of each broadcast (`speaking`)."""
     names: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_NAMES)]
 
     @property
@@ -137,10 +139,10 @@ class TokenState(msgspec.Struct, frozen=True, array_like=True):
             valid = len(names)
         return msgspec.structs.replace(self, valid=valid, names=tuple(names))
 
-    def rolled_back(self) -> "TokenState":
+    def rolled_back(self, lacking: int) -> "TokenState":
         """The token after a rollback to the committed state: no name is in force, and nobody has acknowledged one."""
         acks, window = tuple(min(ack, self.base) for ack in self.acks), max(min(self.window, len(self.names)) // 2, 1)
-        return msgspec.structs.replace(self, rollbacks=self.rollbacks + 1, valid=0, window=window, acks=acks)
+        return msgspec.structs.replace(self, rollbacks=self.rollbacks + 1, valid=0, window=window, acks=acks, lacking=lacking)
 
     def passed_on(self, owner: int, *, changed: bool) -> "TokenState":
         """The token for the next owner."""
@@ -198,7 +200,7 @@ def first_token(hosts: int) -> TokenState:
     """The token with which a run begins."""
     none = (0,) * hosts
     # Nobody has delivered anything, so the first names need not wait for a round.
-    return TokenState(0, hosts, 0, (1 << hosts) - 1, 0, 0, 0, 0, 0, 0, 0, MOST_NAMES, none, none, none, hosts, ())
+    return TokenState(0, hosts, 0, (1 << hosts) - 1, 0, 0, 0, 0, 0, 0, 0, MOST_NAMES, none, none, none, hosts, 0, ())
 
 
 def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int, Ballot]) -> TokenState:
@@ -232,6 +234,7 @@ def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int,
         done=tuple(votes[place].done if place in votes else done for place, done in enumerate(state.done)),
         lasts=_after(state.lasts, gone),
         still=0,
+        lacking=0,
         names=tuple(_kept(rest, votes)),
     )
 
