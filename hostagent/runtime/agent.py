@@ -39,10 +39,10 @@ from hostagent.runtime.control import (
 from hostagent.runtime.guests.core import Guest
 from hostagent.runtime.life import Life
 from hostagent.runtime.maelstrom.program import Program, ProgramEnded
+from hostagent.runtime.maelstrom.program_core import ProgramCore
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.own import Own
 from hostagent.runtime.packing import Packer
-from hostagent.runtime.programs import ProgramCore
 from hostagent.runtime.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
