@@ -166,7 +166,7 @@ class Codec:
         self._kinds = tuple(kinds)
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
         self._make = tuple(_maker(kind, numbers) for kind in kinds)
-        self._defaults = tuple(_defaults(kind) for kind in kinds)
+        self._defaults = tuple(_defaults(kind) if own_fields(kind) else None for kind in kinds)
         self._run = run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
@@ -182,15 +182,19 @@ class Codec:
             raise ValueError(
                 f"{type(message).__name__} is not one of the messages of the protocol: name it in its core"
             ) from None
-        fields = _as_tuple(message)[_IN_HEADER:]
-        for default in self._defaults[kind]:
-            if fields[-1] != default:
-                break
-            fields = fields[:-1]
-        body = _encode_body(fields)
-        if len(body) > LONGEST_BODY:
-            length = HEADER.size + len(body)
-            raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
+        defaults = self._defaults[kind]
+        if defaults is None:
+            body = _NO_FIELDS
+        else:
+            fields = _as_tuple(message)[_IN_HEADER:]
+            for default in defaults:
+                if fields[-1] != default:
+                    break
+                fields = fields[:-1]
+            body = _encode_body(fields)
+            if len(body) > LONGEST_BODY:
+                length = HEADER.size + len(body)
+                raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
         return Part(message, purpose, kind, self._numbers[message.origin], body)
 
     def datagram(self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int) -> bytes:
@@ -294,6 +298,7 @@ _as_tuple = msgspec.structs.astuple
 _PURPOSES: Final = len(Purpose)
 _IN_HEADER: Final = len(msgspec.structs.fields(Message))
 _encode_body = msgspec.msgpack.Encoder().encode
+_NO_FIELDS: Final = _encode_body(())
 
 _Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
 _Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
