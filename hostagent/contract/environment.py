@@ -109,7 +109,7 @@ class Environment:
         self._codec = codec
         self.multicasts = multicasts
         """Whether a message to a group is one datagram."""
-        self._last: tuple[Message, Encoded] | None = None
+        self._last: Encoded | None = None
         self._space = "core"
 
     def part(self, name: str) -> "Environment":
@@ -135,7 +135,10 @@ class Environment:
 
         A message that is sent to several hosts in a row is encoded once: a change to a list in it after the first send has no effect.
         """
-        self.effects.sends.append((to, self._encoded(message, purpose)))
+        last = self._last
+        if last is None or last.message is not message or last.purpose is not purpose:
+            last = self._last = self._codec.part(message, purpose)
+        self.effects.sends.append((to, last))
 
     def multicast(self, group: int, message: Message, purpose: Purpose, turn: int = 0) -> None:
         """Send a message to all other members of a group: in one datagram if the network multicasts, else in one to each member.
@@ -147,7 +150,7 @@ class Environment:
         others = [member for member in self.groups[group] if member != self.host]
         start = turn % len(others) if others else 0
         others = others[start:] + others[:start]
-        encoded = self._encoded(message, purpose)
+        encoded = self._codec.part(message, purpose)
         receivers: list[Receiver] = [group] if self.multicasts and others else [*others]
         self.effects.sends += [(receiver, encoded) for receiver in receivers]
 
@@ -177,12 +180,6 @@ class Environment:
         members = self.groups.get(group, ())
         self.multicast(group if all(host in members for host in hosts) else EVERYBODY, message, purpose)
 
-    def _encoded(self, message: Message, purpose: Purpose) -> Encoded:
-        last = self._last
-        if last is None or last[0] is not message or last[1].purpose is not purpose:
-            last = self._last = message, self._codec.part(message, purpose)
-        return last[1]
-
     def set_timer(self, name: str, after_s: float) -> None:
         """Call `on_timer(name)` after `after_s` seconds of this host's clock. A timer of this name that is already set is moved."""
         clock = self._clock
@@ -201,9 +198,10 @@ class Environment:
 
         A message may be delivered again only after it was taken back.
         """
-        self.effects.deliveries.append((origin, sequence, payload))
+        effects = self.effects
+        effects.deliveries.append((origin, sequence, payload))
         details = {"ordinal": ordinal} if ordinal else {}
-        self.effects.events.append(
+        effects.events.append(
             Event(at_ns=self._clock.wall_ns(), event="deliver", origin=origin, sequence=sequence, details=details)
         )
 

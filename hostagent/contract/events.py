@@ -8,6 +8,8 @@ while the log grows. Lines with neither field, as simulated runs and older versi
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from itertools import chain
 from typing import Annotated, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -44,7 +46,7 @@ class Committed(NamedTuple):
     """Whether what follows is damage and not an interrupted commit: a wrong sum, or half a line after lines without marks."""
 
 
-_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 # The last field of a line, after its comma and quotation mark.
 _MARK: Final = re.compile(rb'(left":\d+|sum":(?P<sum>\d+))\}')
 
@@ -52,9 +54,16 @@ _MARK: Final = re.compile(rb'(left":\d+|sum":(?P<sum>\d+))\}')
 def commit(events: Sequence[Event]) -> bytes:
     """What is added to a log when these events are committed."""
     assert events, "a commit without events leaves no line"
-    *lines, last = map(_encode, events)
-    body = b"".join([b'%b,"left":%d}\n' % (line[:-1], len(lines) - number) for number, line in enumerate(lines)]) + last[:-1]
+    # No text has a line break of its own in JSON, so this is where lines end.
+    *lines, last, _ = _encode_lines(events).split(b"}\n")
+    body = b"".join(chain.from_iterable(zip(lines, map(_left, range(len(lines), 0, -1)), strict=True))) + last
     return b'%b,"sum":%d}\n' % (body, crc32(body))
+
+
+@cache
+def _left(lines: int) -> bytes:
+    """The end of a line that so many follow in its commit."""
+    return b',"left":%d}\n' % lines
 
 
 def committed(log: bytes) -> Committed:

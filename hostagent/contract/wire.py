@@ -35,8 +35,8 @@ declare (`hostagent.contract.messages`), raises `Refused` with the reason that i
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from types import GenericAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, get_args
 
 import msgspec
@@ -48,6 +48,8 @@ PORT: Final = 47000
 MAGIC: Final = 0xCB17
 VERSION: Final = 1
 HEADER: Final = struct.Struct("!HBBBBIHQHHIQ")
+# The header up to the sender: the same in all datagrams of one kind and purpose from one host.
+_START: Final = struct.Struct("!HBBBBIH")
 PURPOSE_AT: Final = 5
 """The offset of the purpose in a datagram."""
 # One Ethernet frame: 1500 bytes less 20 of IPv4 and 8 of UDP. Larger datagrams would be fragments, and break the books.
@@ -85,6 +87,11 @@ class Header(NamedTuple):
     origin: int
     sequence: int
     sent_ns: int
+
+    @classmethod
+    def of(cls, datagram: bytes) -> "Header":
+        """The header of a datagram."""
+        return cls._make(HEADER.unpack_from(datagram))
 
 
 _CODES: Final = HEADER.format[1:]
@@ -146,12 +153,6 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 
     sender: str
     messages: tuple[Message, ...]
-    fields: tuple[int, ...]
-
-    @property
-    def header(self) -> Header:
-        """The fixed header. The agent does not need it, so it is made only on request."""
-        return Header._make(self.fields)
 
 
 class Codec:
@@ -164,14 +165,14 @@ class Codec:
         self._protocol = protocol
         self._kinds = tuple(kinds)
         self._kind_numbers = {kind: number for number, kind in enumerate(kinds)}
-        self._decode_body = tuple(_body_decoder(kind) for kind in kinds)
-        self._rules = tuple(_rules(kind) for kind in kinds)
-        self._defaults = tuple(_defaults(kind) for kind in kinds)
+        self._make = tuple(_maker(kind, numbers) for kind in kinds)
+        self._defaults = tuple(_defaults(kind) if own_fields(kind) else None for kind in kinds)
         self._run = run
-        self._ours = MAGIC, VERSION, protocol, run
         self._numbers = numbers
         self._names = {number: name for name, number in numbers.items()}
         self._receiver = numbers.get(receiver, 0)
+        self._accepted: dict[bytes, tuple[str, _Make | None]] = {}
+        """For each start of a header that was accepted, the sender, and what makes a message of the rest; None for a pack."""
 
     def part(self, message: Message, purpose: Purpose) -> Part:
         """Encode the fields of a message, once for all datagrams that carry it."""
@@ -181,15 +182,19 @@ class Codec:
             raise ValueError(
                 f"{type(message).__name__} is not one of the messages of the protocol: name it in its core"
             ) from None
-        fields = _as_tuple(message)[_IN_HEADER:]
-        for default in self._defaults[kind]:
-            if fields[-1] != default:
-                break
-            fields = fields[:-1]
-        body = _encode_body(fields)
-        if len(body) > LONGEST_BODY:
-            length = HEADER.size + len(body)
-            raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
+        defaults = self._defaults[kind]
+        if defaults is None:
+            body = _NO_FIELDS
+        else:
+            fields = _as_tuple(message)[_IN_HEADER:]
+            for default in defaults:
+                if fields[-1] != default:
+                    break
+                fields = fields[:-1]
+            body = _encode_body(fields)
+            if len(body) > LONGEST_BODY:
+                length = HEADER.size + len(body)
+                raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
         return Part(message, purpose, kind, self._numbers[message.origin], body)
 
     def datagram(self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int) -> bytes:
@@ -219,35 +224,28 @@ class Codec:
     def as_received(self, part: Part) -> Part:
         """An encoded message with the message that its receiver decodes, which shares nothing with that of the sender."""
         about = part.message
-        decoded = self._message(part.kind, about.group, part.origin, about.sequence, part.body)
+        decoded = self._make[part.kind](about.group, self._names[part.origin], about.sequence, part.body)
         return Part(decoded, part.purpose, part.kind, part.origin, part.body)
 
-    def decode(self, datagram: bytes) -> Received:
-        """The messages in a datagram, or `Refused`."""
-        if len(datagram) > LONGEST_DATAGRAM:
-            raise Refused("oversized")
+    def decode(self, data: bytes | bytearray, start: int = 0, length: int | None = None) -> Received:
+        """The messages in a datagram, or `Refused`. The datagram is `data`, or what begins there at `start`."""
+        header, group, origin, sequence, body = _reader(len(data) if length is None else length)(data, start)
+        known = self._accepted.get(header)
+        if known is None or origin not in self._names:
+            known = self._accept(header, origin)
+        sender, make = known
         try:
-            fields = HEADER.unpack_from(datagram)
-        except struct.error:
-            raise Refused("malformed") from None
-        magic, version, protocol, kind, purpose, run, sender, _, group, origin, sequence, _ = fields
-        if (magic, version, protocol, run) != self._ours or kind >= len(self._kinds) or purpose >= _PURPOSES:
-            self._check_header(fields)
-        if sender == self._receiver or sender not in self._names or origin not in self._names:
-            self._check_header(fields)
-        body = datagram[HEADER.size :]
-        try:
-            if kind == PACK:
-                messages = self._unpack(body, (purpose, group, origin, sequence))
+            if make is None:
+                messages = self._unpack(body, (header[PURPOSE_AT], group, origin, sequence))
             else:
-                messages = (self._message(kind, group, origin, sequence, body),)
+                messages = (make(group, self._names[origin], sequence, body),)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise Refused("malformed") from None
-        return Received(self._names[sender], messages, fields)
+        return Received(sender, messages)
 
-    def _check_header(self, fields: tuple[int, ...]) -> None:
-        """Refuse a header that no other host of this run can have written. Called for headers that are not as usual."""
-        magic, version, protocol, kind, purpose, run, sender, _, _, origin, _, _ = fields
+    def _accept(self, header: bytes, origin: int) -> "tuple[str, _Make | None]":
+        """Refuse a header that no other host of this run can have written; remember the start of any other."""
+        magic, version, protocol, kind, purpose, run, sender = _START.unpack(header)
         if magic != MAGIC or version != VERSION or purpose >= _PURPOSES:
             raise Refused("malformed")
         if run != self._run:
@@ -260,6 +258,8 @@ class Codec:
             raise Refused("unknown_host")
         if sender == self._receiver:
             raise Refused("from_itself")
+        known = self._accepted[header] = self._names[sender], None if kind == PACK else self._make[kind]
+        return known
 
     def _unpack(self, body: bytes, counts_for: tuple[int, int, int, int]) -> tuple[Message, ...]:
         """The messages of a pack. The whole pack is refused if one message is bad, or if the header names the wrong leading message."""
@@ -277,7 +277,7 @@ class Codec:
             if not 0 <= kind < len(self._kinds) or sequence >= _SEQUENCES:
                 # The first message follows no other, and nothing follows the highest number.
                 raise Refused("malformed")
-            messages.append(self._message(kind, group, origin, sequence, entry.fields))
+            messages.append(self._make[kind](group, self._names[origin], sequence, entry.fields))
         if lead != counts_for:
             raise Refused("malformed")
         return tuple(messages)
@@ -291,19 +291,14 @@ class Codec:
         if origin not in self._names:
             raise Refused("unknown_host")
 
-    def _message(self, kind: int, group: int, origin: int, sequence: int, body: bytes | msgspec.Raw) -> Message:
-        """A message with the fields in `body`, checked against the bounds and rules that their types declare."""
-        fields = self._decode_body[kind](body)
-        for place, rule in self._rules[kind]:
-            if not rule.holds(fields[place], self._numbers):
-                raise Refused(rule.reason)
-        return self._kinds[kind](group, self._names[origin], sequence, *fields)
 
-
+_Make = Callable[[int, str, int, bytes | msgspec.Raw], Message]
+"""Makes a message of its group, origin and sequence number, and its body."""
 _as_tuple = msgspec.structs.astuple
 _PURPOSES: Final = len(Purpose)
 _IN_HEADER: Final = len(msgspec.structs.fields(Message))
 _encode_body = msgspec.msgpack.Encoder().encode
+_NO_FIELDS: Final = _encode_body(())
 
 _Octet = Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)]
 _Purpose = Annotated[int, msgspec.Meta(ge=0, lt=_PURPOSES)]
@@ -354,16 +349,23 @@ def _defaults(kind: type[Message]) -> tuple[Any, ...]:
     return tuple(field.default for field in reversed(own_fields(kind)) if field.default is not msgspec.NODEFAULT)
 
 
-def _body_decoder(kind: type[Message]) -> Callable[[bytes | msgspec.Raw], tuple[Any, ...]]:
-    """Decodes the fields that `kind` adds to those in the header: of exactly those types, and all but those that have a default."""
-    fields = own_fields(kind)
-    if not _defaults(kind):
-        return msgspec.msgpack.Decoder(GenericAlias(tuple, tuple(field.type for field in fields))).decode
-    body = msgspec.defstruct(
-        "Body", [(field.name, field.type, field.default) for field in fields], array_like=True, forbid_unknown_fields=True
-    )
-    decode = msgspec.msgpack.Decoder(body).decode
-    return lambda data: _as_tuple(decode(data))
+def _maker(kind: type[Message], hosts: Collection[str]) -> _Make:
+    """Makes messages of a kind, whose fields are checked against the bounds and rules that their types declare.
+
+    A body has the fields that the kind adds to those in the header, all but those that have a default.
+    """
+    fields = [(field.name, field.type, field.default) for field in own_fields(kind)]
+    body = msgspec.defstruct("Body", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+    decode, rules = msgspec.msgpack.Decoder(body).decode, _rules(kind)
+
+    def make(group: int, origin: str, sequence: int, body: bytes | msgspec.Raw) -> Message:
+        values = _as_tuple(decode(body))
+        for place, rule in rules:
+            if not rule.holds(values[place], hosts):
+                raise Refused(rule.reason)
+        return kind(group, origin, sequence, *values)
+
+    return make
 
 
 def _rules(kind: type[Message]) -> tuple[tuple[int, Rule], ...]:
@@ -371,3 +373,13 @@ def _rules(kind: type[Message]) -> tuple[tuple[int, Rule], ...]:
     return tuple(
         (place, rule) for place, field in enumerate(own_fields(kind)) for rule in get_args(field.type) if isinstance(rule, Rule)
     )
+
+
+@cache
+def _reader(length: int) -> Callable[[bytes | bytearray, int], tuple[bytes, int, int, int, bytes]]:
+    """Reads a datagram of this length in one go: the start of its header, group, origin and sequence number, and its body."""
+    if length > LONGEST_DATAGRAM:
+        raise Refused("oversized")
+    if length < HEADER.size:
+        raise Refused("malformed")
+    return struct.Struct(f"!{_START.size}s8xHHI8x{length - HEADER.size}s").unpack_from

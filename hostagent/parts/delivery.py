@@ -53,8 +53,9 @@ class StoredSets(Part):
             self.env.store(f"{host}/{number}", True)
             return True
         self.env.store(host, numbers.prefix)
-        for absorbed in range(number + 1, numbers.prefix + 1):
-            self.env.store(f"{host}/{absorbed}", None)
+        if number < numbers.prefix:
+            for absorbed in range(number + 1, numbers.prefix + 1):
+                self.env.store(f"{host}/{absorbed}", None)
         return True
 
     def add_up_to(self, host: str, number: int) -> None:

@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ import msgspec
 from hostagent.contract import wire
 from hostagent.contract.core import Core
 from hostagent.contract.environment import NS_PER_MS, NS_PER_S, Clock, Receiver
-from hostagent.runtime import counters
+from hostagent.runtime import batches, counters
 from hostagent.runtime.control import (
     LONGEST_REQUEST,
     AtDoor,
@@ -38,10 +39,10 @@ from hostagent.runtime.control import (
 from hostagent.runtime.guests.core import Guest
 from hostagent.runtime.life import Life
 from hostagent.runtime.maelstrom.program import Program, ProgramEnded
+from hostagent.runtime.maelstrom.program_core import ProgramCore
 from hostagent.runtime.memory import retained_items
 from hostagent.runtime.own import Own
 from hostagent.runtime.packing import Packer
-from hostagent.runtime.programs import ProgramCore
 from hostagent.runtime.storage import Storage
 
 # Let timers and requests have a turn after this many datagrams, however fast more arrive.
@@ -55,7 +56,6 @@ SAMPLE_S: Final = 0.5
 PROGRAM_STARTS_S: Final = 50.0
 # Of a line of a program, what an error message shows.
 LONGEST_SHOWN: Final = 200
-_ANCILLARY: Final = socket.CMSG_SPACE(1)
 # Two options that Python does not name. SO_RCVBUFFORCE is like SO_RCVBUF, but not bounded by the limit for ordinary users. With
 # IP_MULTICAST_ALL off, a socket gets the datagrams of the groups that it has joined, and not of all groups that its interface has joined.
 _SO_RCVBUFFORCE: Final = 33
@@ -132,7 +132,9 @@ class Agent:
         self._endpoints |= {name: (address, setting.port) for name, address in setting.addresses.items()}
         self._endpoints |= {group: (address, setting.port) for group, address in setting.group_addresses.items()}
         self._endpoints |= {made.group: (made.address, setting.port) for made in order.groups if made.address}
-        self._counters = counters.open_counters(setting.counters(host))
+        self._counters, shared = counters.open_counters(setting.counters(host))
+        # One byte more than a datagram may have, so that a longer one is noticed.
+        self._batch = batches.Batch(shared, wire.LONGEST_DATAGRAM + 1)
         self._storage = Storage(setting.storage(host), setting.event_log(host))
         self._port = setting.port
         self._joined: set[int] = set()
@@ -243,25 +245,32 @@ class Agent:
 
     def _on_datagrams(self) -> None:
         """Drain the socket."""
-        receive = self._socket.recvmsg
-        for _ in range(MOST_PER_WAKE_UP):
-            try:
-                datagram, ancillary, _, _ = receive(wire.LONGEST_DATAGRAM + 1, _ANCILLARY)
-            except BlockingIOError:
-                break
-            self._on_datagram(datagram, expensive=ancillary[0][2][0] & 0xFC == wire.COST_TOS)
-            if self._life.is_over:
+        for _ in range(MOST_PER_WAKE_UP // batches.MOST):
+            datagrams = self._batch.receive(self._socket)
+            self._take(iter(datagrams))
+            self._batch.forget(len(datagrams))
+            self._counters[counters.BEFORE_BATCH] += len(datagrams)
+            if len(datagrams) < batches.MOST or self._life.is_over:
                 break
         self._finish_wake_up()
 
-    def _on_datagram(self, datagram: bytes, *, expensive: bool) -> None:
-        try:
-            received = self._codec.decode(datagram)
-        except wire.Refused as refusal:
-            self._counters[counters.REFUSED[refusal.reason]] += 1
-            return
-        taken = self._life.receive(received.sender, received.messages, expensive=expensive)
-        self._counters[counters.RECEIVED if taken else counters.REFUSED["injected"]] += 1
+    def _take(self, datagrams: Iterator[tuple[int, int, int]]) -> None:
+        """Hand the datagrams of a batch to the core, up to a crash, and count them."""
+        data, decode, life, received = self._batch.data, self._codec.decode, self._life, 0
+        for start, length, service in datagrams:
+            try:
+                decoded = decode(data, start, length)
+            except wire.Refused as refusal:
+                self._counters[counters.REFUSED[refusal.reason]] += 1
+                continue
+            if life.receive(decoded.sender, decoded.messages, expensive=service & 0xFC == wire.COST_TOS):
+                received += 1
+            else:
+                self._counters[counters.REFUSED["injected"]] += 1
+            if life.crash_due is not None:
+                break
+        self._counters[counters.RECEIVED] += received
+        self._counters[counters.REFUSED["unread"]] += len(list(datagrams))
 
     def _crash(self) -> None:
         """Report which crash was due, and die at once."""

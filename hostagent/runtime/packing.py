@@ -125,11 +125,13 @@ class _Waiting:
 
     def add(self, part: Part) -> None:
         """Put a message into the last datagram, or into a new one if it does not fit."""
-        size = part.bytes_after(self.datagrams[-1][-1]) if self.datagrams else 0
-        if not self.datagrams or size > self.room:
-            self.datagrams.append([part])
-            # A message that is longer than the room in a pack travels alone.
-            self.room = ROOM_IN_PACK - part.bytes_after(None)
-        else:
-            self.datagrams[-1].append(part)
-            self.room -= size
+        if self.datagrams:
+            last = self.datagrams[-1]
+            size = part.bytes_after(last[-1])
+            if size <= self.room:
+                last.append(part)
+                self.room -= size
+                return
+        self.datagrams.append([part])
+        # A message that is longer than the room in a pack travels alone.
+        self.room = ROOM_IN_PACK - part.bytes_after(None)

@@ -102,8 +102,8 @@ def test_every_message_of_every_protocol_is_shown_with_its_names_and_numbers(tsh
 
 def test_what_the_codec_writes_is_shown_field_by_field(tshark):
     alone, packed = tshark([sent(ALONE, COST_TOS), sent(PACKED)])
-    assert header_of(alone) == CODEC.decode(ALONE).header
-    assert header_of(packed) == CODEC.decode(PACKED).header
+    assert header_of(alone) == Header.of(ALONE)
+    assert header_of(packed) == Header.of(PACKED)
     assert (alone["kind.name"], alone["messages"], alone["expensive"]) == ("Copy", "", "1")
     assert (packed["kind.name"], packed["messages"], packed["expensive"]) == ("pack", "3", "0")
     assert alone["info"] == "basic Copy, data, from 2, message 9 of 1, expensive"
@@ -201,7 +201,7 @@ def test_on_another_port_it_is_recognised_by_its_first_bytes(tshark):
         b"\xcb",
     )
     ours, *others = tshark([sent(payload, port=5353 + 1) for payload in (ALONE, *foreign)])
-    assert header_of(ours) == CODEC.decode(ALONE).header
+    assert header_of(ours) == Header.of(ALONE)
     assert {row["magic"] for row in others} == {""}
 
 
@@ -210,7 +210,7 @@ def test_a_capture_may_be_cut_anywhere(kept, tshark):
     """Whatever it holds of the header is shown, and nothing is called malformed of which the rest was not kept."""
     ends = (2, 3, 4, 5, 6, 10, 12, 20, 22, 24, 28, 36)
     for row, datagram in zip(tshark([sent(ALONE), sent(PACKED)], snaplen=kept), (ALONE, PACKED), strict=True):
-        fields = zip(FIELDS, ends, CODEC.decode(datagram).header, strict=True)
+        fields = zip(FIELDS, ends, Header.of(datagram), strict=True)
         held = {name: value for name, end, value in fields if UDP_ENDS_AT + end <= kept}
         assert {name: int(row[name], 0) for name in FIELDS if row[name]} == held
         assert (row["malformed"], row["unknown"], bool(row["cut"])) == ("", "", kept < UDP_ENDS_AT + HEADER.size)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostagent.contract.messages import Purpose
-from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, PACK, ROOM_IN_PACK, Codec, Refused, leading
+from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, PACK, ROOM_IN_PACK, Codec, Header, Refused, leading
 from hostagent.parts.delivery import Copy
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.basic import Ack, Basic
@@ -217,9 +217,10 @@ def test_a_pack_of_any_messages_comes_back(core, data):
     codec = Codec(core.number, core.messages, RUN, NUMBERS)
     kinds = data.draw(st.lists(st.sampled_from(core.messages), min_size=2, max_size=6))
     parts = [codec.part(data.draw(messages(kind)), data.draw(st.sampled_from(Purpose))) for kind in kinds]
-    received = codec.decode(codec.datagram(2, 7, parts, 99))
+    datagram = codec.datagram(2, 7, parts, 99)
+    received = codec.decode(datagram)
     assert (received.sender, received.messages) == ("h2", tuple(part.message for part in parts))
-    header, lead = received.header, leading(parts)
+    header, lead = Header.of(datagram), leading(parts)
     assert (header.kind, header.packet, header.sent_ns) == (PACK, 7, 99)
     assert (header.purpose, header.group, header.sequence) == (lead.purpose, lead.message.group, lead.message.sequence)
     assert header.origin == NUMBERS[lead.message.origin]
@@ -228,7 +229,7 @@ def test_a_pack_of_any_messages_comes_back(core, data):
 def test_a_pack_counts_for_the_first_of_its_most_important_messages():
     purposes = (Purpose.CONTROL, Purpose.REPAIR, Purpose.DATA, Purpose.DATA)
     parts = [copy(number, purpose=purpose) for number, purpose in enumerate(purposes, start=1)]
-    header = CODEC.decode(CODEC.datagram(1, 1, parts, 0)).header
+    header = Header.of(CODEC.datagram(1, 1, parts, 0))
     assert (header.purpose, header.sequence) == (Purpose.DATA, 3)
 
 

@@ -8,7 +8,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import split_layers
 
 from hostagent.contract.messages import Purpose
-from hostagent.contract.wire import HEADER, PORT, Codec
+from hostagent.contract.wire import HEADER, PORT, Codec, Header
 from hostagent.parts.delivery import Copy
 from hostagent.protocols.basic import Basic
 from hostagent.tools.scapy_layer import Castbed, bind
@@ -27,9 +27,10 @@ def bound():
 
 def test_what_scapy_crafts_the_codec_decodes():
     crafted = Castbed(protocol=2, kind=0, purpose="repair", run=RUN, sender=2, packet=5, group=6, origin=900, sequence=7, sent=8)
-    received = CODEC.decode(bytes(crafted / b"\x91\xc4\x02hi"))
+    datagram = bytes(crafted / b"\x91\xc4\x02hi")
+    received, header = CODEC.decode(datagram), Header.of(datagram)
     assert (received.sender, received.messages) == ("h2", (Copy(6, "h900", 7, b"hi"),))
-    assert (received.header.purpose, received.header.packet, received.header.sent_ns) == (Purpose.REPAIR, 5, 8)
+    assert (header.purpose, header.packet, header.sent_ns) == (Purpose.REPAIR, 5, 8)
 
 
 @unhurried

@@ -23,7 +23,7 @@ from hostagent.contract.messages import (
     Purpose,
     Ranges,
 )
-from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Refused, own_fields
+from hostagent.contract.wire import HEADER, LONGEST_BODY, LONGEST_DATAGRAM, REASONS, Codec, Header, Refused, own_fields
 from hostagent.parts.delivery import Copy
 from hostagent.parts.links import Letter
 from hostagent.protocols import PROTOCOLS
@@ -64,9 +64,24 @@ def refusal(datagram: bytes, by: Codec = CODEC) -> str:
 @given(st.data(), st.sampled_from(sorted(NUMBERS)), st.integers(0, 2**64 - 1), st.sampled_from(Purpose))
 def test_every_message_of_every_protocol_comes_back(core, kind, data, sender, packet, purpose):
     message = data.draw(messages(kind))
-    received = codec(core).decode(codec(core).encode(NUMBERS[sender], packet, message, purpose, 99))
+    datagram = codec(core).encode(NUMBERS[sender], packet, message, purpose, 99)
+    received, header = codec(core).decode(datagram), Header.of(datagram)
     assert (received.sender, received.messages) == (sender, (message,))
-    assert (received.header.packet, received.header.purpose, received.header.sent_ns) == (packet, purpose, 99)
+    assert (header.packet, header.purpose, header.sent_ns) == (packet, purpose, 99)
+
+
+def test_a_datagram_may_lie_anywhere_in_a_buffer():
+    buffer = bytearray(b"?" * 7 + VALID + b"?" * 2000)
+    assert CODEC.decode(buffer, 7, len(VALID)) == CODEC.decode(VALID)
+    for length, reason in ((HEADER.size - 1, "malformed"), (len(VALID) - 1, "malformed"), (LONGEST_DATAGRAM + 1, "oversized")):
+        with pytest.raises(Refused, match=reason):
+            CODEC.decode(buffer, 7, length)
+
+
+def test_what_was_accepted_from_a_host_does_not_excuse_an_origin_that_does_not_exist():
+    assert CODEC.decode(VALID).messages
+    assert refusal(patched(22, 0xFF, 0xFF)) == "unknown_host"
+    assert CODEC.decode(VALID).messages
 
 
 def test_every_field_of_the_header_lies_where_it_is_documented():
@@ -331,7 +346,7 @@ def decoded_or_refused(by: Codec, datagram: bytes) -> None:
         received = by.decode(datagram)
     except Refused:
         return
-    header = received.header
+    header = Header.of(datagram)
     parts = [by.part(message, Purpose(header.purpose)) for message in received.messages]
     again = by.datagram(header.sender, header.packet, parts, header.sent_ns)
     assert by.decode(again).messages == received.messages

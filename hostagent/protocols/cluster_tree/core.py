@@ -83,6 +83,9 @@ FIELDS_OF_A_TREE = 16
 # By transit times, the last of them from each host are kept.
 TRANSIT_TIMES = 1 + SAMPLES
 
+STAMPED = (Info, Hello)
+"""The messages that carry the sender's clock."""
+
 EXCHANGES: dict[str, type[Exchange]] = {"frugal": Frugal, "literal": Literal}
 
 
@@ -163,8 +166,8 @@ class ClusterTree(Core):
         if tree is None:
             return 0
         since_s = self.env.now() - ANSWERS_WITHIN_S
-        heard = [tree.said[child] for child in tree.children if child in tree.said]
-        return max((tree.info.highest - highest for highest, at_s in heard if at_s > since_s), default=0)
+        heard = [said[0] for said in map(tree.said.get, tree.children) if said is not None and said[1] > since_s]
+        return tree.info.highest - min(heard) if heard else 0
 
     def on_broadcast(self, sequence: int, payload: bytes) -> None:
         """The source sends a new message to its children."""
@@ -172,7 +175,7 @@ class ClusterTree(Core):
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """Every message tells something of the cluster, and that a parent lives; then each kind of message has its procedure."""
-        self.clusters.heard(sender, expensive, message.stamp_s if isinstance(message, Info | Hello) else None)
+        self.clusters.heard(sender, expensive, message.stamp_s if isinstance(message, STAMPED) else None)
         if isinstance(message, Hello):
             self.exchange.on_hello(sender, message)
             return
@@ -215,12 +218,13 @@ class ClusterTree(Core):
 
     def tree(self, source: str) -> Tree:
         """The instance of a source; INITIALIZE where it is new."""
-        if source not in self.trees:
+        tree = self.trees.get(source)
+        if tree is None:
             tree = self.trees[source] = Tree(source, self.env.hosts, self.delivery.delivered(source))
             self.exchange.begin(tree)
             if source != self.env.host:
                 self.set(tree, "NP1", self.env.random.random())
-        return self.trees[source]
+        return tree
 
     def leads(self, tree: Tree) -> bool:
         """Whether this host is the leader of its cluster, as far as it knows: its parent is outside, or it has none."""
@@ -381,10 +385,13 @@ class ClusterTree(Core):
         tree.payloads[sequence] = payload
         self.env.store(f"message/{tree.source}/{sequence}", payload)
         self.delivery.deliver(tree.source, sequence, payload)
-        copy = Copy(0, tree.source, sequence, payload)
-        for host in tree.neighbours:
-            if host != sender and sequence not in tree.known(host) and (host in tree.children or sequence < tree.highest(host)):
-                self._send_copy(tree, host, copy, purpose)
+        takers = [
+            host
+            for host in tree.neighbours
+            if host != sender and sequence not in tree.known(host) and (host in tree.children or sequence < tree.highest(host))
+        ]
+        if takers:
+            self._send_copy(tree, takers, Copy(0, tree.source, sequence, payload), purpose)
 
     def fill(self, tree: Tree, hosts: Iterable[str]) -> None:
         """Send hosts the messages kept here that they are not known to have; those above all that a host has, only to children."""
@@ -392,16 +399,17 @@ class ClusterTree(Core):
             known = tree.known(host)
             for sequence in tree.info.lacking(known):
                 if sequence in tree.payloads and (sequence < known.highest or host in tree.children):
-                    self._send_copy(tree, host, Copy(0, tree.source, sequence, tree.payloads[sequence]), Purpose.REPAIR)
+                    self._send_copy(tree, (host,), Copy(0, tree.source, sequence, tree.payloads[sequence]), Purpose.REPAIR)
 
-    def _send_copy(self, tree: Tree, host: str, copy: Copy, purpose: Purpose) -> None:
-        """Send a message that is kept, unless it was sent to the same host a moment ago."""
+    def _send_copy(self, tree: Tree, hosts: Iterable[str], copy: Copy, purpose: Purpose) -> None:
+        """Send a message that is kept to hosts, but to none that it was sent to a moment ago."""
         now_s, sent_s = self.env.now(), tree.sent_s.setdefault(copy.sequence, {})
-        if host in sent_s and 0 <= now_s - sent_s[host] < self.again_s():
-            return
-        sent_s[host] = now_s
-        self.env.send(host, copy, purpose)
-        self.exchange.sent_copy(tree, host)
+        for host in hosts:
+            if host in sent_s and 0 <= now_s - sent_s[host] < self.again_s():
+                continue
+            sent_s[host] = now_s
+            self.env.send(host, copy, purpose)
+            self.exchange.sent_copy(tree, host)
 
     def prune(self, tree: Tree, everywhere: int) -> None:
         """Forget the messages that every host has (section 5)."""

@@ -43,7 +43,10 @@ class Tree:
 
     def known(self, host: str) -> SequenceSet:
         """The MAP row of a host."""
-        return self.map.setdefault(host, SequenceSet())
+        known = self.map.get(host)
+        if known is None:
+            known = self.map[host] = SequenceSet()
+        return known
 
     def highest(self, host: str) -> int:
         """The highest number that a host is known to have."""
@@ -57,4 +60,8 @@ class Tree:
     @property
     def neighbours(self) -> tuple[str, ...]:
         """The parent, if there is one, and the children."""
-        return tuple(dict.fromkeys((*((self.parent,) if self.parent else ()), *self.children)))
+        if not self.parent:
+            return tuple(self.children)
+        if self.parent not in self.children:
+            return self.parent, *self.children
+        return tuple(dict.fromkeys((self.parent, *self.children)))

@@ -22,7 +22,7 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.promises import Carrier, Promise
 from hostagent.parts.delivery import DeliverOnce
 from hostagent.runtime.guests.catalogue import GuestSystem
-from hostagent.runtime.programs import ProgramCore
+from hostagent.runtime.maelstrom.program_core import ProgramCore
 
 
 class GuestParameters(Parameters, frozen=True):

@@ -33,7 +33,7 @@ from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, SequenceNumber
 from hostagent.contract.promises import Carrier, Guarantee, Order, Promise, Scope, Strength
 from hostagent.parts.delivery import DeliverOnce
-from hostagent.runtime.programs import ProgramCore
+from hostagent.runtime.maelstrom.program_core import ProgramCore
 
 CLIENT: Final = "c1"
 # Leaves room in a datagram for the header and the numbers of the piece.
