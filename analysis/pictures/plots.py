@@ -53,11 +53,10 @@ KNOWN = (
     *("best-effort", "basic", "cluster-tree", "lazy-reliable", "eager-reliable", "uniform", "fan"),
     *("sequencer", "two-phase", "timestamp", "token-site", "trans-total", "counter", "totem"),
     *("propagation-graph", "spo", "optimistic"),
-    *("heuristic-1", "heuristic-2", "heuristic-3", "minimum-spanning-tree", "shortest-path-tree", "random"),
 )
-"""Protocols, and ways to build a propagation graph, with a colour of their own, the same in every plot of every page.
-
-Those that are often compared have different ones."""
+"""Protocols with a colour of their own, the same in every plot of every page. Those that are often compared have different ones."""
+WAYS = ("heuristic-1", "heuristic-2", "heuristic-3", "minimum-spanning-tree", "shortest-path-tree", "random")
+"""Ways to build a propagation graph, which have a colour of their own as well."""
 
 
 class Look(NamedTuple):
@@ -75,12 +74,13 @@ def looks(protocols: Mapping[str, str]) -> dict[str, Look]:
     """
     if len(protocols) > 1 and len({*protocols.values()}) == 1:
         return {name: _look(place) for place, name in enumerate(protocols)}
-    places = {protocol: KNOWN.index(protocol) for protocol in protocols.values() if protocol in KNOWN}
-    free = (place for place in count() if place % len(COLOURS) not in {known % len(COLOURS) for known in places.values()})
+    known = {name: place for place, name in enumerate((*KNOWN, *WAYS))}
+    places = {protocol: known[protocol] for protocol in protocols.values() if protocol in known}
+    free = (place for place in count() if place % len(COLOURS) not in {taken % len(COLOURS) for taken in places.values()})
     others = dict.fromkeys(protocol for protocol in protocols.values() if protocol not in places)
     # Where known protocols use up all colours, the others share them.
     crowded = len({place % len(COLOURS) for place in places.values()}) == len(COLOURS)
-    places |= dict(zip(others, count(len(KNOWN)) if crowded else free, strict=False))
+    places |= dict(zip(others, count(len(known)) if crowded else free, strict=False))
     seen: Counter[str] = Counter()
     found = {}
     for name, protocol in protocols.items():
@@ -142,7 +142,7 @@ def cost_figure(groups: Groups) -> Figure:
 def _draw_bounds(axes: Axes, bounds: Sequence[float], to_all: set[int]) -> None:
     """The lower bound: one line if it is the same for all bars, else a line across each bar. `to_all` is k - 1 of the networks."""
     if len(set(bounds)) == 1:
-        word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:g}"
+        word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:.3g}"
         axes.axhline(
             bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible with\none packet a message:\n{word}"
         )
