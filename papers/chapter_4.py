@@ -339,8 +339,9 @@ def _many_more(name: str, curves: Mapping[str, Curve]) -> Iterator[Claim]:
 def _known(results: Sequence[Measured]) -> Claim:
     wide = [found for found in results if not all(_is_known(found.point, name, value) for name, value in found.figures.items())]
     draws = [found.draws for found in results]
+    told = " to ".join(dict.fromkeys(f"{number}" for number in (min(draws), max(draws))))
     text = "every mean is known with 95 % confidence within the half-width that the paper states"
-    figure = f"{len(results) - len(wide)} of {len(results)} points, with {min(draws)} to {max(draws)} draws each"
+    figure = f"{len(results) - len(wide)} of {len(results)} points, with {told} draws each"
     if wide and any(found.point.draws for found in results):
         return Claim("confidence", text, None, f"{figure}; this is a first look with few draws")
     return Claim("confidence", text, not wide, figure)

@@ -129,7 +129,7 @@ PAPER: Final = Paper(
             "levels",
             Statement(
                 "Table 4",
-                "The levels of service and of reliability of the five protocols.",
+                "The levels of service and of reliability of the five protocols, without two-phase and safe, which is a claim of its own.",
                 (By("levels", but_not="two-phase, safe"),),
                 "5",
             ),

@@ -24,6 +24,8 @@ from runfiles.errors import ResultsError
 from runfiles.format import encoded, write_whole
 
 NAME = "index.html"
+MOST_OPEN = 12
+"""The checks of a scenario are folded away if there are more of them than this."""
 _STYLES: Mapping[Word, str] = {"yes": "holds", "no": "violated", "unknown": "unknown"}
 
 
@@ -110,7 +112,8 @@ def _view(paper: Paper, found: Finding, outcomes: Sequence[Outcome]) -> FindingV
     if found.kind == "graph":
         graph = next(graph for graph in paper.graphs if graph.says.name == found.name)
         drawn = [(outcome.engine, sweep) for outcome in outcomes if outcome.source == graph.source for sweep in outcome.sweeps]
-        pictures = [(engine, _picture(sweep)) for engine, sweep in drawn if graph.is_of(sweep)]
+        shown = [(engine, sweep) for engine, sweep in drawn if graph.is_of(sweep)]
+        pictures = [(engine, _picture(sweep, [other for _, other in shown if other is not sweep])) for engine, sweep in shown]
         note = graph.note
     if found.kind == "table":
         made = [(outcome.engine, table) for outcome in outcomes for table in outcome.tables]
@@ -118,12 +121,11 @@ def _view(paper: Paper, found: Finding, outcomes: Sequence[Outcome]) -> FindingV
     return FindingView(found, mark(found.verdict), tuple(pictures), tuple(tables), note)
 
 
-def _picture(sweep: Sweep) -> str:
-    """The plot of a sweep as a `data:` address. Without a date in it, the same runs make the same page."""
+def _picture(sweep: Sweep, others: Sequence[Sweep]) -> str:
+    """The plot of a sweep as a `data:` address, beside others of the same graph. Without a date in it, the same runs make the same page."""
     file = io.BytesIO()
-    figure = sweep_figure(sweep)
-    figure.set_size_inches(5.6, 3.9)
-    figure.savefig(file, format="svg", metadata={"Date": None})
+    # Narrow, so that its words can be read on a phone.
+    sweep_figure(sweep, others, width=5.0).savefig(file, format="svg", metadata={"Date": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
@@ -162,14 +164,22 @@ def number(value: float) -> str:
 
 def write_page(view: PaperView, directory: Path) -> Path:
     """Write the page of a paper."""
-    text = _environment().get_template("paper.html.j2").render(view=view, status_word=status_word, styles=_STYLES, words=WORDS)
+    text = (
+        _environment()
+        .get_template("paper.html.j2")
+        .render(view=view, status_word=status_word, styles=_STYLES, words=WORDS, most_open=MOST_OPEN)
+    )
     return _write(directory / NAME, text)
 
 
 def write_index(papers: Sequence[tuple[Paper, Findings | None]], directory: Path) -> Path:
     """Write the page over all papers; those without findings are listed too."""
     rows = [(paper, found, counted(found) if found else {}) for paper, found in papers]
-    return _write(directory / NAME, _environment().get_template("papers.html.j2").render(rows=rows))
+    every = [found for _, found in papers if found]
+    total = {word: sum(counted(found)[word] for found in every) for word in WORDS.values()}
+    engines = sorted({piece.engine for found in every for finding in found.findings for piece in finding.evidence})
+    text = _environment().get_template("papers.html.j2").render(rows=rows, total=total, engines=engines, mark=mark)
+    return _write(directory / NAME, text)
 
 
 def _environment() -> Environment:

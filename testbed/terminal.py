@@ -29,6 +29,11 @@ errors = plain_console(stderr=True)
 output = plain_console()
 
 
+def print_sentence(text: str) -> None:
+    """Print a sentence: wrapped between words on a terminal, in one line elsewhere, so that other programs find it whole."""
+    output.print(text, soft_wrap=not output.is_terminal)
+
+
 def print_table(table: Table) -> None:
     """Print a table. Where it does not fit, lines are longer than the terminal is wide, so that no word and no digit is cut."""
     if (needed := _least_width(table)) > output.width:

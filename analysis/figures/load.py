@@ -14,6 +14,8 @@ from analysis.judging.history import History
 NS_PER_S: Final = 1e9
 # A source that broadcasts one message in a hundred later than this has fallen behind.
 BEHIND_MS: Final = 100.0
+# A run that achieves this share of the rate that was offered has kept up with it.
+KEPT_UP: Final = 0.95
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,19 +38,18 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence if the sources fell behind, as the rates of such a run are those of its limits, and not those that were asked for."""
-        is_late = self.late_ms_p99 is not None and self.late_ms_p99 > BEHIND_MS
-        if not self.held_back and not is_late:
-            return ()
-        rates = [
-            f"{rate:,.0f} messages a second {what}"
-            for rate, what in ((self.offered_per_second, "offered"), (self.achieved_per_second, "achieved"))
-            if rate is not None
-        ]
-        late = f"half of them left more than {self.late_ms_p50:,.0f} ms late, 1 % more than {self.late_ms_p99:,.0f} ms"
-        held_back = f"{self.held_back:,} were never broadcast"
-        said = [*rates, *([late] if is_late else []), *([held_back] if self.held_back else [])]
-        return (f"the sources fell behind: {', '.join(said)}",)
+        """A sentence if sources broadcast late or not at all: the run shows its own limits then, and not what was asked for."""
+        if self.late_ms_p99 is not None and self.late_ms_p99 > BEHIND_MS:
+            half = f"half of them more than {self.late_ms_p50:,.0f} ms, " if round(self.late_ms_p50 or 0) else ""
+            late = [f"messages left later than asked for: {half}1 % more than {self.late_ms_p99:,.0f} ms"]
+        else:
+            late = []
+        held_back = [f"{self.held_back:,} messages were never broadcast"] if self.held_back else []
+        offered, achieved = self.offered_per_second, self.achieved_per_second
+        if (late or held_back) and offered is not None and achieved is not None and achieved < KEPT_UP * offered:
+            rates = f"{offered:,.3g} messages a second offered, {achieved:,.3g} achieved"
+            return ("; ".join([f"the sources fell behind: {rates}", *late, *held_back]),)
+        return ("; ".join([*late, *held_back]),) if late or held_back else ()
 
 
 def load(history: History, deliveries: pa.Table, counters: Mapping[str, Mapping[str, int]]) -> Load:

@@ -50,7 +50,8 @@ def of_analysis(groups: Sequence[Group], directory: Path) -> list[Picture]:
         (directory / "cost", "Cost per message", cost_caption(several)),
         (directory / "delays", "Delays", delay_caption(several)),
     )
-    found = [Picture(stem, title, caption) for stem, title, caption in stems]
+    wide = len(groups) > plots.MOST_INSIDE
+    found = [Picture(stem, title, caption, wide) for stem, title, caption in stems]
     found += [
         Picture(
             drawn.with_suffix(""),
@@ -126,7 +127,11 @@ def comparison_figures(
         f"more packets; the scale is the same for all groups.{more}"
     )
     yield "links", picture("links", "Cost per link", links, wide=True), lambda: group_plots.links_figure(groups)
-    yield "delays", Picture(directory / "delays", "Delays", delay_caption(several)), lambda: plots.delay_figure(by_name)
+    yield (
+        "delays",
+        Picture(directory / "delays", "Delays", delay_caption(several), len(groups) > plots.MOST_INSIDE),
+        lambda: plots.delay_figure(by_name),
+    )
     if any(summary.messages for summaries in by_name.values() for summary in summaries):
         over_time = (
             "Deliveries made so far, as a share of all deliveries due. The thin line is the share of messages broadcast so far: the "
@@ -134,7 +139,7 @@ def comparison_figures(
         ) + (" Bands reach from the lowest to the highest repeat." if several else "")
         yield (
             "over-time",
-            Picture(directory / "over-time", "Delivered over time", over_time),
+            Picture(directory / "over-time", "Delivered over time", over_time, wide=True),
             lambda: group_plots.over_time_figure(groups),
         )
     load = (

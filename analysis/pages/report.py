@@ -69,6 +69,8 @@ NAME: Final = "report.html"
 LARGEST_SVG: Final = 300_000
 # The most reasons shown for a verdict; further reasons are counted only.
 MOST_REASONS: Final = 3
+# The most groups that the top of the page names with their figures.
+MOST_NAMED: Final = 3
 # The figures at the top of the page: the title where a best group is shown, and where none is.
 _SHORT: Final = {
     "expensive_packets_per_message": ("Fewest expensive packets per message", "Expensive packets per message"),
@@ -160,6 +162,7 @@ def view_of(page: Page, directory: Path) -> ReportView:
         groups=len(page.groups),
         real_runs=sum(run.input.run.engine != "simulator" for run in page.runs),
         simulated_runs=sum(run.input.run.engine == "simulator" for run in page.runs),
+        verdict=_marks(Counter(str(run.summary.verdict) for run in page.runs)),
         highlights=tuple(_highlights(page)),
         scenarios=tuple(ScenarioText(name, page.about.get(name, "")) for name in page.scenarios),
         network_images=tuple(map(_image, page.networks)),
@@ -192,8 +195,8 @@ def _title(page: Page) -> str:
 
 
 def _highlights(page: Page) -> Iterator[Highlight]:
-    """The figures that matter most; none where networks differ in size, as larger networks cost more."""
-    if len({group.size for group in page.groups}) > 1:
+    """The figures that matter most; none where networks differ, as a larger or worse network costs more with any protocol."""
+    if len({group.runs[0].network for group in page.groups}) > 1:
         return
     for figure, titles in _SHORT.items():
         if leaders := page.comparison.leaders(figure):
@@ -207,7 +210,10 @@ def _highlight(figure: str, titles: tuple[str, str], leaders: Leaders) -> Highli
         return Highlight(titles[0], measure.text(best.median), leaders.groups[0].name, _interval(measure, best))
     medians = sorted(group.estimates[figure].median for group in leaders.groups)
     values = " to ".join(dict.fromkeys(map(measure.text, (medians[0], medians[-1]))))
-    names = "all groups" if len(leaders.groups) == leaders.of else ", ".join(group.name for group in leaders.groups)
+    each = [f"{group.name} {measure.text(group.estimates[figure].median)}" for group in leaders.groups]
+    if medians[0] == medians[-1] or len(each) > MOST_NAMED:
+        each = ["all groups"] if len(leaders.groups) == leaders.of else [group.name for group in leaders.groups]
+    names = ", ".join(each)
     untested = "the same median" if medians[0] == medians[-1] else "too few runs to tell them apart"
     return Highlight(titles[1], values, names, "no difference shown" if leaders.enough_runs else untested)
 

@@ -115,7 +115,7 @@ def summary_table(summaries: Sequence[Summary]) -> Table:
         table.caption = f"{table.caption}\nseveral messages share a packet, on average: {each}"
     if any(map(crossings_differ, summaries)):
         each = _each(summaries, lambda summary: summary.cost.expensive_crossings_per_message)
-        at_least = f", at least {least.pop():g}" if len(least) == 1 else ""
+        at_least = f", at least {least.pop():.4g}" if len(least) == 1 else ""
         table.caption = f"{table.caption}\ncrossings of expensive links per message: {each}{at_least}"
     if any(summary.medium == "multicast" for summary in summaries):
         media = dict.fromkeys(summary.medium for summary in summaries)
@@ -166,7 +166,7 @@ def _each(summaries: Sequence[Summary], figure: Callable[[Summary], float | None
 
 def _least(bounds: set[int | float]) -> str:
     """The fewest packets that a message can cost, if it is the same for all runs; where messages share packets, they cost less."""
-    return f", at least {bounds.pop():g} with one packet a message" if len(bounds) == 1 else ""
+    return f", at least {bounds.pop():.4g} with one packet a message" if len(bounds) == 1 else ""
 
 
 def _cells(summary: Summary, seed_or_load: int) -> tuple[str | Text, ...]:

@@ -172,6 +172,8 @@ class ReportView:
     groups: int
     real_runs: int
     simulated_runs: int
+    verdict: tuple[VerdictMark, ...]
+    """What all promises of all runs come to."""
     highlights: tuple[Highlight, ...]
     scenarios: tuple[ScenarioText, ...]
     network_images: tuple[Image, ...]

@@ -55,6 +55,8 @@ KNOWN = (
     *("propagation-graph", "spo", "optimistic"),
 )
 """Protocols with a colour of their own, the same in every plot of every page. Those that are often compared have different ones."""
+WAYS = ("heuristic-1", "heuristic-2", "heuristic-3", "minimum-spanning-tree", "shortest-path-tree", "random")
+"""Ways to build a propagation graph, which have a colour of their own as well."""
 
 
 class Look(NamedTuple):
@@ -72,12 +74,13 @@ def looks(protocols: Mapping[str, str]) -> dict[str, Look]:
     """
     if len(protocols) > 1 and len({*protocols.values()}) == 1:
         return {name: _look(place) for place, name in enumerate(protocols)}
-    places = {protocol: KNOWN.index(protocol) for protocol in protocols.values() if protocol in KNOWN}
-    free = (place for place in count() if place % len(COLOURS) not in {known % len(COLOURS) for known in places.values()})
+    known = {name: place for place, name in enumerate((*KNOWN, *WAYS))}
+    places = {protocol: known[protocol] for protocol in protocols.values() if protocol in known}
+    free = (place for place in count() if place % len(COLOURS) not in {taken % len(COLOURS) for taken in places.values()})
     others = dict.fromkeys(protocol for protocol in protocols.values() if protocol not in places)
     # Where known protocols use up all colours, the others share them.
     crowded = len({place % len(COLOURS) for place in places.values()}) == len(COLOURS)
-    places |= dict(zip(others, count(len(KNOWN)) if crowded else free, strict=False))
+    places |= dict(zip(others, count(len(known)) if crowded else free, strict=False))
     seen: Counter[str] = Counter()
     found = {}
     for name, protocol in protocols.items():
@@ -139,7 +142,7 @@ def cost_figure(groups: Groups) -> Figure:
 def _draw_bounds(axes: Axes, bounds: Sequence[float], to_all: set[int]) -> None:
     """The lower bound: one line if it is the same for all bars, else a line across each bar. `to_all` is k - 1 of the networks."""
     if len(set(bounds)) == 1:
-        word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:g}"
+        word = f"k - 1 = {bounds[0]:g}" if to_all == {bounds[0]} else f"{bounds[0]:.3g}"
         axes.axhline(
             bounds[0], color=INK, linestyle="--", linewidth=1.2, label=f"least possible with\none packet a message:\n{word}"
         )
@@ -298,37 +301,74 @@ def called(run: RunInput) -> str:
     return f"{run.run.label or run.run.protocol}, {run.run.scenario}, seed {run.run.seed}"
 
 
-def sweep_figure(sweep: Sweep) -> Figure:
-    """A sweep: results of runs against the setting in which they differ, one line for each name; bars if the setting is no number."""
-    beside = len(sweep.lines) > MOST_INSIDE and not sweep.ticks
-    figure, axes = sized(8.6 if beside else 6.4)
+def sweep_figure(sweep: Sweep, others: Sequence[Sweep] = (), width: float = 6.4) -> Figure:
+    """A sweep: results of runs against the setting in which they differ, one line for each name; bars if the setting is no number.
+
+    A sweep of one setting only has a row for each name. Of the `others` beside it, those of the same unit share its scale.
+    """
+    # A small plot has no room for names.
+    beneath = len(sweep.lines) > (MOST_INSIDE if width > 6 else 1) and not sweep.ticks and not _one_setting(sweep)
+    columns = 1 if max(map(len, sweep.lines)) > 4.6 * width else 2
+    figure, axes = sized(width, 0.63 * width + (0.22 * math.ceil(len(sweep.lines) / columns) if beneath else 0))
+    same = [other for other in others if other.y == sweep.y]
+    values = [y for each in (sweep, *same) for points in each.lines.values() for _, y, _ in points]
+    values += [end for each in (sweep, *same) for some in each.intervals.values() for interval in some for end in interval]
+    logarithmic = not sweep.ticks and not sweep.linear and 0 < SPREAD * min(values) < max(values)
+    ends = (min(values) / 2, 2 * max(values)) if logarithmic else (0.0, 1.12 * max(values) or 1.0)
+    if _one_setting(sweep):
+        _draw_rows(axes, sweep, ends, logarithmic=logarithmic)
+        return figure
     for place, name in enumerate(sweep.lines):
         (_draw_bars if sweep.ticks else _draw_line)(axes, sweep, name, place)
-    every = [point for points in sweep.lines.values() for point in points]
+    settings = [x for points in sweep.lines.values() for x, _, _ in points]
     if sweep.ticks:
         axes.set_xticks(range(len(sweep.ticks)), [tick.replace("-", "-\n") for tick in sweep.ticks])
     elif sweep.linear:
-        axes.set_xlim(0, 1.05 * max(x for x, _, _ in every))
+        axes.set_xlim(0, 1.05 * max(settings))
     else:
-        scale(axes, [x for x, _, _ in every])
-    least, most = min(y for _, y, _ in every), max(y for _, y, _ in every)
-    if not sweep.ticks and not sweep.linear and 0 < SPREAD * least < most:
+        scale(axes, settings)
+    if logarithmic:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
-    else:
-        axes.set_ylim(bottom=0)
     axes.margins(x=0.02 if sweep.ticks else 0.1, y=0.1)
-    if sweep.ticks:
-        # Bars leave no room for the legend, but above them.
-        axes.set_ylim(0, 1.25 * max(y for _, y, _ in every))
+    # Bars leave no room for the legend, but above them.
+    axes.set_ylim(*((0, 1.25 * max(values)) if sweep.ticks else ends))
     axes.set_xlabel(sweep.x)
-    axes.set_ylabel(sweep.y)
-    axes.set_title(sweep.title, fontsize=11, loc="left")
-    if beside:
-        figure.legend(loc="outside right center", frameon=False)
+    axes.set_ylabel(wrapped(f"{sweep.y} (logarithmic)" if logarithmic else sweep.y, 36))
+    axes.set_title(wrapped(sweep.title, int(10 * width)), fontsize=11, loc="left")
+    if beneath:
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     elif len(sweep.lines) > 1:
         axes.legend(loc="upper left" if sweep.ticks else "best", ncols=2 if sweep.ticks else 1, frameon=False)
     return figure
+
+
+def _one_setting(sweep: Sweep) -> bool:
+    """Whether several lines would be single points above each other."""
+    settings = {x for points in sweep.lines.values() for x, _, _ in points}
+    return len(sweep.lines) > 1 and len(settings) == 1 and not sweep.ticks
+
+
+def _draw_rows(axes: Axes, sweep: Sweep, ends: tuple[float, float], *, logarithmic: bool) -> None:
+    """A row for each name, with its value at one setting, which the title tells."""
+    ((setting, _, _), *_) = next(iter(sweep.lines.values()))
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    for row, (name, look) in enumerate(looks({name: name for name in sweep.lines}).items()):
+        ((_, value, _),) = sweep.lines[name]
+        low, high = sweep.intervals.get(name, [(value, value)])[0]
+        axes.errorbar([value], [row], xerr=[[value - low], [high - value]], color=look.colour, marker=look.marker, capsize=4)
+        axes.annotate(
+            f"{value:.4g}", (value, row), (0, 7), textcoords="offset points", ha="center", fontsize=9, color=look.colour
+        )
+    axes.set_yticks(range(len(sweep.lines)), list(sweep.lines))
+    axes.set_ylim(len(sweep.lines) - 0.5, -0.7)
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlim(*ends)
+    axes.set_xlabel(f"{sweep.y} (logarithmic)" if logarithmic else sweep.y)
+    axes.set_title(f"{sweep.title}\n{sweep.x}: {setting:g}", fontsize=11, loc="right")
 
 
 def _draw_line(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
@@ -337,7 +377,9 @@ def _draw_line(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
     axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=5, label=name)
     _draw_intervals(axes, sweep, name, xs, colour)
     for x, y, word in points:
-        axes.annotate(word, (x, y), (5, 5), textcoords="offset points", fontsize=9, color=colour)
+        if word:
+            box = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}
+            axes.annotate(word, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=9, color=colour, bbox=box)
 
 
 def _draw_bars(axes: Axes, sweep: Sweep, name: str, place: int) -> None:
@@ -363,9 +405,9 @@ def save(figures: Iterable[tuple[str, Figure]], directory: Path) -> list[Path]:
     return [path for name, figure in figures for path in drawing.save(figure, directory / name)]
 
 
-def sized(width: float) -> tuple[Figure, Axes]:
-    """A figure of this width with one plot."""
-    figure = Figure(figsize=(width, 4.0), layout="constrained")
+def sized(width: float, height: float = 4.0) -> tuple[Figure, Axes]:
+    """A figure of this size with one plot."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
     plain(axes)
     return figure, axes

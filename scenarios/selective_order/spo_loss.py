@@ -86,6 +86,7 @@ def sweep(runs: Runs) -> Sweep:
         y="mean delay, ms",
         lines=lines,
         name="Figure 2",
+        linear=True,
     )
 
 

@@ -25,7 +25,7 @@ from testbed.ownership import hand_over
 from testbed.running.settings import check_parameters, split_settings
 from testbed.running.workers import spread
 from testbed.status import HOLDS, UNKNOWN, VIOLATED, status_of
-from testbed.terminal import bar, errors, output, print_table, progress
+from testbed.terminal import bar, errors, output, print_sentence, print_table, progress
 
 # Failures that are shrunk and printed; many failures mostly have the same cause.
 MOST_SHRUNK = 5
@@ -115,14 +115,14 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
     longest = {name: f", the longest took {longest_ms:.0f} ms" for name, longest_ms in tally.longest_ms.items()}
     tested = ", ".join(f"{name} in {count}{longest.get(name, '')}" for name, count in tally.tested.items() if count) or "nothing"
-    output.print(f"  tested:                  {tested}", soft_wrap=True)
+    print_sentence(f"  tested:                  {tested}")
     if never := [name for name, count in tally.tested.items() if not count]:
-        output.print(f"  no schedule tested:      {', '.join(never)}", soft_wrap=True)
+        print_sentence(f"  no schedule tested:      {', '.join(never)}")
     if tally.happened:
         events = ", ".join(
             f"{WORDS.get(event, event)} in {count} ({count / tally.cases:.0%})" for event, count in sorted(tally.happened.items())
         )
-        output.print(f"  events:                  {events}", soft_wrap=True)
+        print_sentence(f"  events:                  {events}")
     if tally.beyond and not tally.within:
         output.print(
             "  every schedule was beyond them: look at beyond, most_lost and patience_ms of the protocol (docs/protocols.md)",
@@ -130,7 +130,7 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
         )
     if tally.beyond:
         lost = ", ".join(f"{name} in {count}" for name, count in sorted(tally.lost_beyond.items())) or "nothing lost"
-        output.print(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}", soft_wrap=True)
+        print_sentence(f"  beyond them:             {_verdicts(tally.beyond)}; {lost}")
 
 
 def _verdicts(verdicts: Counter[str]) -> str:

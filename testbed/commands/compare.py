@@ -23,7 +23,7 @@ from scenarios import catalogue
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
 from testbed.status import status_of
-from testbed.terminal import errors, output, print_table, progress
+from testbed.terminal import errors, output, print_sentence, print_table, progress
 
 
 def compare(arguments: Namespace) -> int:
@@ -79,7 +79,7 @@ def tell(found: Comparison, runs: Sequence[MeasuredRun], claims: Sequence[Claim]
     for table in comparison_tables(found):
         print_table(table)
     for line in (*interval_lines(found), *difference_lines(found), *method_lines(found), *found.notes, *_hints(runs)):
-        output.print(line, soft_wrap=True)
+        print_sentence(line)
     if claims:
         print_table(claims_table(claims))
     for written in (*(path.with_name(f"comparison.{kind}") for kind in ("json", "csv")), path):

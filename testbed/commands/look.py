@@ -137,8 +137,8 @@ def topology(arguments: Namespace) -> int:
 
 def _print_facts(network: Network, facts: dict[str, Any]) -> None:
     output.print(f"{facts['name']}: {facts['hosts']} hosts, {facts['switches']} switches, {facts['links']} links", soft_wrap=True)
-    output.print(f"{facts['expensive_links']} of the links are expensive; they join {len(network.clusters)} clusters")
-    output.print(f"at least {network.lower_bound} expensive packets carry a message to every cluster")
+    output.print(f"{facts['expensive_links']} of them expensive, between {len(network.clusters)} clusters")
+    output.print(f"least expensive packets per message, with one packet a message: {network.lower_bound}")
     for number, cluster in enumerate(network.clusters, start=1):
         output.print(f"  cluster {number}: {' '.join(cluster)}", soft_wrap=True)
 

@@ -34,7 +34,7 @@ from testbed.running import engines
 from testbed.running.settings import check_parameters, choose, split_settings
 from testbed.running.tasks import Task, is_finished, unfinished_removed
 from testbed.status import HOLDS, status_of
-from testbed.terminal import errors, output, print_table, progress
+from testbed.terminal import errors, output, print_sentence, print_table, progress
 
 
 def run(arguments: Namespace) -> int:
@@ -278,9 +278,9 @@ def _tell(runs: Sequence[MeasuredRun]) -> None:
     summaries = [run.summary for run in runs]
     print_table(summary_table(summaries))
     for line in told_of(summaries, lambda summary: summary.verdict_reasons):
-        output.print(line, soft_wrap=True)
+        print_sentence(line)
     for hint in hints((run.input, run.summary.checks) for run in runs):
-        output.print(hint, soft_wrap=True)
+        print_sentence(hint)
     for run in runs:
         _tell_rerouting(run.directory)
 
@@ -291,7 +291,7 @@ def _tell_rerouting(directory: Path) -> None:
     for event in map(msgspec.json.decode, log.read_bytes().splitlines() if log.exists() else ()):
         if event["event"] == "rerouted" and event["flows_changed"]:
             what = f"{event['flows_changed']} flows on {event['switches']} switches in {event['took_ms']:.0f} ms"
-            output.print(f"{directory.name}: re-routed {what} ({event['cause']} at {event['switch']})", soft_wrap=True)
+            print_sentence(f"{directory.name}: re-routed {what} ({event['cause']} at {event['switch']})")
 
 
 def _directories(directory: Path, repeat: int) -> list[Path]:

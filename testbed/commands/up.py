@@ -77,7 +77,7 @@ def _converse(stage: Stage, name: str, lasts_ms: float | None, shown: "_Pausable
                 live.wait(lasts_ms / 1000)
         with contextlib.suppress(KeyboardInterrupt), progress(name) as show:
             show("waiting until every host has every message", "(Ctrl-C stops waiting)")
-            live.settle(promise_of(stage.task).patience_ms / 1000)
+            live.settle(promise_of(stage.task))
         dump_scenario(live.asked(), stage.task.output / "scenario.json")
 
 

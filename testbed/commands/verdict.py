@@ -22,7 +22,7 @@ from runfiles.reading import load, runs_in
 from testbed.commands.sharing import opened
 from testbed.ownership import hand_over
 from testbed.status import HOLDS, status_of
-from testbed.terminal import output, print_table
+from testbed.terminal import output, print_sentence, print_table
 
 
 def check(arguments: Namespace) -> int:
@@ -39,7 +39,7 @@ def check(arguments: Namespace) -> int:
             print_table(judgement_table(judgement, books_of(Path(directory))))
         judged = ((load(Path(directory)), judgement.findings) for directory, judgement in judgements.items())
         for hint in hints(judged):
-            output.print(hint, soft_wrap=True)
+            print_sentence(hint)
     return status_of(judgement.verdict for judgement in judgements.values())
 
 
@@ -79,4 +79,4 @@ def _tell_tree(report: TreeReport, history: History) -> None:
     if report.healings:
         print_table(healing_table(report.healings, history))
     for line in (*history.damage, *(f"there is a tree of {other} too: --source {other}" for other in report.others)):
-        output.print(line, soft_wrap=True)
+        print_sentence(line)

@@ -4,6 +4,7 @@ A thread makes the broadcasts of the stream and checks agents, controller and fa
 over a socket from other terminals; a lock allows one verb at a time.
 """
 
+import math
 import os
 import signal
 import threading
@@ -14,6 +15,7 @@ from typing import Self
 
 import msgspec
 
+from hostagent.contract.promises import Guarantee, Promise
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime.failures import CoreFailed
 from scenarios import Broadcast, Scenario, ScenarioError
@@ -34,6 +36,8 @@ from topologies import Link, Network
 TICK_S = 0.02
 # Long enough for two samples of each agent, which show whether it is at rest.
 REST_S = 1.2
+# A ring that breaks forms again, and passes on what it has, in half of this.
+STILL_S = 4.0
 
 
 class Live:
@@ -75,15 +79,24 @@ class Live:
         """Wait for this time, or until no agent runs any more."""
         self._over.wait(seconds)
 
-    def settle(self, most_s: float) -> None:
-        """End the stream, and wait up to `most_s` until every running host has every message, and long enough to see hosts at rest."""
+    def settle(self, promise: Promise) -> None:
+        """End the stream, and wait until every running host has every message that the protocol owes it, and hosts are seen at rest."""
         self.stream(0.0)
         if self._over.wait(REST_S):
             return
-        deadline = time.monotonic() + most_s
-        while any(host.missing for host in self.snapshot().hosts if host.state == "up") and time.monotonic() < deadline:
+        # With views, a host never gets what was sent in a view without it, so all that can be awaited is that nothing comes any more.
+        still_s = STILL_S if Guarantee.VIEW_PROGRESS in promise.guarantees else math.inf
+        since = began = time.monotonic()
+        lacking = self._lacking()
+        while any(lacking) and time.monotonic() < min(began + promise.patience_ms / 1000, since + still_s):
             if self._over.wait(0.2):
                 return
+            if (now := self._lacking()) != lacking:
+                lacking, since = now, time.monotonic()
+
+    def _lacking(self) -> list[int]:
+        """How many messages each running host lacks."""
+        return [host.missing for host in self.snapshot().hosts if host.state == "up"]
 
     def do(self, line: str) -> str:
         """Execute a line with a verb and return the answer."""

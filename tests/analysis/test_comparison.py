@@ -169,7 +169,7 @@ def test_the_best_group_is_told_where_tests_show_it_and_books_are_closed(run):
 @pytest.mark.parametrize(
     ("repeats", "highlight"),
     [
-        (3, Highlight("Expensive", "12.00 to 22.00", "all groups", "too few runs to tell them apart")),
+        (3, Highlight("Expensive", "12.00 to 22.00", "basic 12.00, dear 22.00", "too few runs to tell them apart")),
         (7, Highlight("Fewest", "14.00", "basic", "11.00 to 17.00")),
     ],
 )

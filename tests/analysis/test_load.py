@@ -40,9 +40,18 @@ def test_a_source_that_falls_behind_says_so_and_what_it_was_offered():
     found = measured([(0, 0), (500, 490), (1000, 980)], everywhere(5, 505, 1005), held_back=7)
     assert (found.offered_per_second, found.achieved_per_second) == (100, 2)
     (remark,) = found.remarks
-    assert remark.startswith("the sources fell behind: 100 messages a second offered, 2 messages a second achieved")
-    assert "half of them left more than 490 ms late" in remark
-    assert remark.endswith("7 were never broadcast")
+    assert remark.startswith(
+        "the sources fell behind: 100 messages a second offered, 2 achieved; messages left later than asked for"
+    )
+    assert "half of them more than 490 ms" in remark
+    assert remark.endswith("7 messages were never broadcast")
+
+
+def test_a_source_that_was_late_and_caught_up_has_not_fallen_behind():
+    found = measured([(0, 0), (300, 290), (301, 281), (302, 272), (400, 0)], everywhere(5, 305, 306, 307, 405))
+    assert (found.offered_per_second, found.achieved_per_second) == (10, 10)
+    (remark,) = found.remarks
+    assert remark == "messages left later than asked for: half of them more than 272 ms, 1 % more than 290 ms"
 
 
 def test_only_messages_that_all_destinations_have_count_as_achieved():

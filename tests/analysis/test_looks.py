@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.books import balance
+from analysis.figures.claims import Sweep
 from analysis.figures.summary import summarise
 from analysis.judging.check_run import history_of
 from analysis.pictures import fault_plots, plots
@@ -47,6 +48,38 @@ def test_a_protocol_has_the_same_colour_whatever_it_is_compared_with():
     other = plots.looks({"uniform": "uniform", "mine": "mine", "cluster-tree": "cluster-tree", "basic": "basic"})
     assert {name: other[name] for name in one} == one
     assert len({look.colour for look in other.values()}) == 4
+
+
+def sweep(title, **lines):
+    return Sweep(
+        title, "sites", "ms", {name.replace("_", "-"): [(float(x), y, "") for x, y in points] for name, points in lines.items()}
+    )
+
+
+def test_a_way_to_build_a_graph_has_the_same_colour_in_every_graph():
+    few = plots.sweep_figure(sweep("a", heuristic_2=[(1, 1.0), (2, 2.0)], random=[(1, 1.0), (2, 2.0)]))
+    more = plots.sweep_figure(
+        sweep("b", random=[(1, 1.0), (2, 2.0)], heuristic_1=[(1, 1.0), (2, 2.0)], heuristic_2=[(1, 1.0), (2, 2.0)])
+    )
+    colours = [{line.get_label(): line.get_color() for line in figure.axes[0].lines} for figure in (few, more)]
+    assert colours[0].items() <= colours[1].items()
+    assert len({*colours[1].values()}) == 3
+
+
+def test_graphs_beside_each_other_have_one_scale():
+    low, high = sweep("low", basic=[(1, 0.1), (2, 0.2)]), sweep("high", basic=[(1, 8.0), (2, 9.0)])
+    one, other = (plots.sweep_figure(*both).axes[0] for both in ((low, [high]), (high, [low])))
+    assert one.get_yscale() == other.get_yscale() == "log"
+    assert one.get_ylim() == other.get_ylim()
+    assert "(logarithmic)" in one.get_ylabel()
+    assert plots.sweep_figure(low).axes[0].get_yscale() == "linear"
+
+
+def test_points_at_one_setting_are_rows_with_their_values():
+    (axes,) = plots.sweep_figure(sweep("Num", basic=[(6, 1.5)], uniform=[(6, 12.25)])).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["basic", "uniform"]
+    assert {text.get_text() for text in axes.texts} == {"1.5", "12.25"}
+    assert "sites: 6" in axes.get_title("right")
 
 
 def test_groups_of_one_protocol_share_its_colour_and_differ_in_style():

@@ -108,6 +108,23 @@ def test_the_page_has_tables_slips_and_checks_and_escapes_what_it_shows(tmp_path
     assert "Not made yet" in index
 
 
+def test_what_is_refuted_stands_at_the_top_of_the_page_and_in_the_index(tmp_path):
+    findings = findings_of(paper(), [outcome(NO)], quick=True, command="./castbed paper small")
+    page = write_page(view_of(paper(), findings, [outcome(NO)]), tmp_path / "small").read_text()
+    assert page.index('<a href="#claim-1">Nothing lasts.</a>') < page.index('id="claims"') < page.index('id="claim-1"')
+    index = write_index([(paper(), findings)], tmp_path).read_text()
+    assert '<a href="small/index.html#claim-1">Nothing lasts.</a><small>because of <code>this</code></small>' in index
+    assert "All runs were <strong>simulated</strong>" in index
+    assert "1 refuted" in index
+
+
+def test_many_checks_are_folded_and_their_number_is_told(tmp_path):
+    outcomes = [outcome(*[YES] * 20, NO)]
+    findings = findings_of(paper(), outcomes, quick=True, command="./castbed paper small")
+    page = write_page(view_of(paper(), findings, outcomes), tmp_path).read_text()
+    assert "<details>\n    <summary>21 checks, 20 of them hold</summary>" in page
+
+
 def test_words_in_tables_are_compared_by_what_the_scenario_says():
     (made,) = compare_tables([[Table("Table 2", "Orders", {"counter": {"order": Entry("empty", "holds", agrees=False)}})]])
     ((_, (cell,)),) = table_view("simulator", made).rows

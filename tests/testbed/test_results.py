@@ -40,6 +40,7 @@ def test_all_runs_are_listed_and_some_by_what_they_are(results):
 def test_the_table_has_whole_names(results):
     shown = castbed("runs", str(results)).stdout
     assert "violated" in shown
+    assert f"{results}/a/basic/\n" in shown, "a directory stands in one line, so that it can be copied"
     assert shown.rstrip().endswith("3 runs")
 
 

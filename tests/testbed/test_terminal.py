@@ -121,3 +121,14 @@ def test_repeats_are_told_apart_beneath_the_table(run):
     assert "basic: not tested: validity" in str(summary_table(summaries[:2]).caption)
     assert "basic, seed 1: not tested: validity" in str(summary_table([summaries[0], summaries[2]]).caption)
     assert "with one packet a message" in caption
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "lines"),
+    [(True, ["expensive packets", "per message:", "differs"]), (False, ["expensive packets per message: differs"])],
+)
+def test_a_sentence_is_wrapped_between_words_on_a_terminal_and_whole_in_a_file(monkeypatch, is_terminal, lines):
+    console = terminal.plain_console(width=18, file=io.StringIO(), force_terminal=is_terminal)
+    monkeypatch.setattr(terminal, "output", console)
+    terminal.print_sentence("expensive packets per message: differs")
+    assert [line.strip() for line in console.file.getvalue().splitlines()] == lines

@@ -17,7 +17,7 @@ from scenarios.faults import FAULTS
 from testbed.commands.names.keys import Key, fault_keys, protocol_keys, scenario_keys, topology_keys, trigger_keys
 from testbed.errors import CannotRun
 from testbed.status import HOLDS
-from testbed.terminal import output, print_table
+from testbed.terminal import output, print_sentence, print_table
 from topologies import catalogue as networks
 
 
@@ -77,7 +77,7 @@ def scenario(name: str) -> Described:
 
 def tell(one: Described) -> None:
     """Print it."""
-    output.print(f"{one.kind} {one.name}: {one.about}", soft_wrap=True)
+    print_sentence(f"{one.kind} {one.name}: {one.about}")
     output.print(f"  {one.usage}", soft_wrap=True)
     if not one.keys:
         output.print("  It has no keys.")

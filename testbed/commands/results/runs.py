@@ -5,13 +5,14 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
-from rich.box import SIMPLE_HEAD
+from rich.padding import Padding
 from rich.table import Table
 
 from analysis.pages.terminal_tables import Name
@@ -62,7 +63,7 @@ def runs(arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     elif found:
-        print_table(_table(found))
+        _print(found)
     if arguments.remove:
         _remove([Path(listed.directory) for listed in found], really=arguments.yes)
     elif not arguments.json:
@@ -114,13 +115,22 @@ def _is_asked_for(listed: Listed, arguments: Namespace) -> bool:
     return all(value in {"", getattr(listed, name)} for name, value in asked.items())
 
 
-def _table(found: Iterable[Listed]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("directory", "protocol", "engine", "seed", "made", "verdict"):
-        table.add_column(heading, no_wrap=heading not in {"directory", "protocol"})
-    for run in found:
-        table.add_row(Name(run.directory, "/"), Name(run.protocol), run.engine, str(run.seed), run.made, run.verdict)
-    return table
+def _print(found: Sequence[Listed]) -> None:
+    """Each directory in a line of its own, so that it can be copied, and beneath it a row for each of its runs."""
+    widest = {name: max(len(getattr(run, name)) for run in found) for name in ("protocol", "engine", "verdict")}
+    longest = max(len(Path(run.directory).name) for run in found)
+    for parent, some in groupby(found, lambda run: str(Path(run.directory).parent)):
+        output.print(f"{parent}/", style="bold", soft_wrap=True)
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+        # The same widths in every directory, if there is room.
+        table.add_column(min_width=min(longest, 20) + 2)
+        table.add_column(min_width=widest["protocol"])
+        for name in ("engine", "seed", "made", "verdict"):
+            table.add_column(min_width=widest.get(name, 0), no_wrap=True, justify="right" if name == "seed" else "left")
+        for run in some:
+            cells = run.engine, f"seed {run.seed}", run.made, run.verdict
+            table.add_row(Padding(Name(Path(run.directory).name), (0, 0, 0, 2)), Name(run.protocol), *cells)
+        print_table(table)
 
 
 def _remove(directories: list[Path], *, really: bool) -> None:
