@@ -177,6 +177,21 @@ def test_a_request_that_is_not_answered_is_repeated_with_the_next_number_to_anot
     assert delivered(world) == [[("h1", 1)]] * 3
 
 
+def test_a_message_that_is_lost_while_an_older_one_is_asked_for_is_asked_for_at_once():
+    """Section 2.3: a loss is found out within two cycles, also while a request that was lost waits to be repeated."""
+    world = World(Counter, 3)
+
+    def lose(packet):
+        return isinstance(packet.message, Req | Msg) and {"h1", "h3"} == {packet.sender, packet.to}
+
+    world.broadcast("h1")
+    run(world, 0.05, lose)
+    world.broadcast("h1")
+    run(world, 0.1, lose)
+    requests = [packet.message.missing for packet in world.sent if isinstance(packet.message, Req)]
+    assert requests == [((1, 1),), ((1, 2),)]
+
+
 def test_a_token_that_is_lost_is_reissued_and_its_owner_is_found_out_as_soon_as_it_speaks():
     """Section 3.3, the lost token condition."""
     world = World(Counter, 3)

@@ -2,7 +2,8 @@
 
 A request (the paper's Req) names up to `WINDOW` messages of one origin, and has a number. It is sent to the origin; when no answer comes in
 time, it is repeated with the next number, to a host that has counted itself in. The paper broadcasts requests and the messages that answer
-them. Here both go to one host each: on a network without multicast anything else would cost n - 1 packets, and the paper counts one.
+them. Here both go to one host each: on a network without multicast anything else would cost n - 1 packets, and the paper counts one. What
+the token names meanwhile is asked for at once, with all that is still missing: a repetition may be many cycles away.
 
 A host answers each number once. Numbers begin at random, so that a host that restarts does not use old ones.
 """
@@ -52,10 +53,14 @@ class Repairs(Part):
             self._missing.setdefault(origin, {}).update(dict.fromkeys(numbers))
 
     def ask(self) -> None:
-        """Ask for what is missing, unless that was done."""
-        for origin in self._missing:
-            if origin not in self._asked:
+        """Ask for what is missing, unless that was done. What is newly missing does not wait for an older request to be repeated."""
+        for origin, missing in self._missing.items():
+            last, tries, host = self._asked.get(origin, (0, 0, ""))
+            if not host:
                 self._request(origin, 0)
+            elif next(reversed(missing)) > last:
+                self._trips.forget(host)
+                self._request(origin, max(tries, 1))
 
     def arrived(self, origin: str, number: int) -> None:
         """A message has arrived."""
