@@ -77,6 +77,8 @@ class Workload:
     """Bytes of a message."""
     settle: Time = 2000.0
     """Milliseconds that the run goes on after the last broadcast or fault."""
+    warm_up: Time = 0.0
+    """Milliseconds before the first broadcast, in which a ring or a tree can form."""
     arrivals: Arrivals = "steady"
     """When broadcasts are made; random times depend on the seed of the run only."""
     at_once: int = 1
@@ -93,8 +95,9 @@ class Workload:
                 f"{self.messages:,} messages every {self.interval:g} ms take longer than {units.LONGEST_MS / 1000:,.0f} s: "
                 "ask for fewer, or for a shorter interval"
             )
-        if not units.is_time(self.settle):
-            raise ScenarioError(f"settle must be zero, or up to {units.format_time(units.LONGEST_MS)}, not {self.settle:g} ms")
+        for name, time_ms in (("settle", self.settle), ("warm_up", self.warm_up)):
+            if not units.is_time(time_ms):
+                raise ScenarioError(f"{name} must be zero, or up to {units.format_time(units.LONGEST_MS)}, not {time_ms:g} ms")
         if self.arrivals not in get_args(Arrivals):
             raise ScenarioError(f"arrivals={self.arrivals}: choose from {', '.join(get_args(Arrivals))}")
         if self.arrivals == "think" and self.at_once != 1:
@@ -266,7 +269,7 @@ class Scenario:
         """
         if self.script is None and self.workload.arrivals == "think":
             rounds = -(-self.workload.messages // len(self.sources))
-            last_broadcast_ms = rounds * (self.workload.interval + LONGEST_DELIVERY_MS)
+            last_broadcast_ms = self.workload.warm_up + rounds * (self.workload.interval + LONGEST_DELIVERY_MS)
         else:
             last_broadcast_ms = max((sending.at_ms for sending in self.broadcasts(seed)), default=0.0)
         return max(last_broadcast_ms, self.last_fault_ms) + self.workload.settle
@@ -300,23 +303,25 @@ class Scenario:
                 yield Broadcast(at_ms=at_ms, source=source, payload=workload.payload, to=to)
 
     def _steady(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
-        return ((number * gap_ms, source) for number, source in enumerate(cycle(self.sources)))
+        start_ms = self.workload.warm_up
+        return ((start_ms + number * gap_ms, source) for number, source in enumerate(cycle(self.sources)))
 
     def _think(self, gap_ms: float, _: Random) -> Iterator[tuple[float, str]]:
-        """The first broadcast of each source at once, and each further one after its own last delivery."""
-        return ((0.0 if number < len(self.sources) else gap_ms, source) for number, source in enumerate(cycle(self.sources)))
+        """The first broadcast of each source at the start, and each further one after its own last delivery."""
+        start_ms, sources = self.workload.warm_up, enumerate(cycle(self.sources))
+        return ((start_ms if number < len(self.sources) else gap_ms, source) for number, source in sources)
 
     def _poisson(self, gap_ms: float, random: Random) -> Iterator[tuple[float, str]]:
-        return ((at_ms, random.choice(self.sources)) for at_ms in _random_times(gap_ms, random))
+        return ((at_ms, random.choice(self.sources)) for at_ms in self._random_times(gap_ms, random))
 
     def _poisson_per_host(self, gap_ms: float, random: Random) -> Iterator[tuple[float, str]]:
         draws = {source: Random(f"{random.random()}/{source}") for source in dict.fromkeys(self.sources)}  # noqa: S311 - as above
-        return merge(*(zip(_random_times(gap_ms, draw), repeat(source)) for source, draw in draws.items()))
+        return merge(*(zip(self._random_times(gap_ms, draw), repeat(source)) for source, draw in draws.items()))
 
-
-def _random_times(gap_ms: float, random: Random) -> Iterator[float]:
-    """Times with exponential gaps of this mean."""
-    return accumulate(random.expovariate(1 / gap_ms) for _ in count())
+    def _random_times(self, gap_ms: float, random: Random) -> Iterator[float]:
+        """Times with exponential gaps of this mean."""
+        times = accumulate(random.expovariate(1 / gap_ms) for _ in count())
+        return (self.workload.warm_up + at_ms for at_ms in times)
 
 
 @dataclass(frozen=True)

@@ -132,14 +132,14 @@ class MeasuredRun:
                 packets[row["purpose"]] += row["packets"]
         return packets
 
-    def expensive_between(self, since_s: float, until_s: float) -> Counter[str]:
+    def expensive_between(self, since_s: float, until_s: float = float("inf")) -> Counter[str]:
         """All host-to-host packets that first crossed an expensive link in this interval, by purpose."""
         packets = self.table("packets").select(["sender", "packet", "purpose", "expensive", "at_ns"])
         crossed = packets.filter(pc.and_(packets["expensive"], packets["packet"].is_valid()))
         first = crossed.group_by(["sender", "packet"]).aggregate([("at_ns", "min"), ("purpose", "min")])
-        there = pc.and_(
-            pc.greater_equal(first["at_ns_min"], self.at_ns(since_s)), pc.less(first["at_ns_min"], self.at_ns(until_s))
-        )
+        there = pc.greater_equal(first["at_ns_min"], self.at_ns(since_s))
+        if until_s < float("inf"):
+            there = pc.and_(there, pc.less(first["at_ns_min"], self.at_ns(until_s)))
         return Counter(first.filter(there)["purpose_min"].to_pylist())
 
     def packets_for(self, purpose: str, until_s: float = float("inf")) -> int:

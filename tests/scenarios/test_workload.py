@@ -52,6 +52,17 @@ def test_random_times_follow_from_the_seed(arrivals):
     assert made(seed=3, arrivals=arrivals) != made(seed=4, arrivals=arrivals)
 
 
+@pytest.mark.parametrize("arrivals", ["steady", "poisson", "poisson-per-host"])
+def test_a_stream_begins_after_the_warm_up_and_is_otherwise_the_same(arrivals):
+    later = made(arrivals=arrivals, warm_up=5000.0)
+    assert later == [(pytest.approx(5000.0 + at_ms), source) for at_ms, source in made(arrivals=arrivals)]
+
+
+def test_with_think_time_the_first_broadcasts_alone_wait_for_the_warm_up():
+    stream = made(messages=4, sources=("h1", "h2"), interval=30.0, arrivals="think", warm_up=5000.0)
+    assert stream == [(5000.0, "h1"), (5000.0, "h2"), (30.0, "h1"), (30.0, "h2")]
+
+
 def test_a_run_ends_after_the_last_random_broadcast_has_settled():
     scenario = Scenario(network=NETWORK, workload=Workload(arrivals="poisson", settle=500.0))
     assert scenario.ends_ms(7) == max(sending.at_ms for sending in scenario.broadcasts(7)) + 500.0
