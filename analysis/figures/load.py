@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         held_back = [f"{self.held_back:,} messages were never broadcast"] if self.held_back else []
         offered, achieved = self.offered_per_second, self.achieved_per_second
         if (late or held_back) and offered is not None and achieved is not None and achieved < KEPT_UP * offered:
-            rates = f"{offered:,.3g} messages a second offered, {achieved:,.3g} achieved"
+            rates = f"{_rate_text(offered)} messages a second offered, {_rate_text(achieved)} achieved"
             return ("; ".join([f"the sources fell behind: {rates}", *late, *held_back]),)
         return ("; ".join([*late, *held_back]),) if late or held_back else ()
 
@@ -68,6 +68,11 @@ def load(history: History, deliveries: pa.Table, counters: Mapping[str, Mapping[
         busiest_agent_share=share,
         overruns=sum(of_host.get("overflowed", 0) for of_host in counters.values()),
     )
+
+
+def _rate_text(per_second: float) -> str:
+    """A rate as people write it, however large: three digits, and no less than the whole number."""
+    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def rate_of(moments_ns: np.ndarray) -> float | None:

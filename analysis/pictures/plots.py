@@ -345,8 +345,9 @@ def sweep_figure(sweep: Sweep, others: Sequence[Sweep] = (), width: float = 6.4)
 
 def _one_setting(sweep: Sweep) -> bool:
     """Whether several lines would be single points above each other."""
+    single = all(len(points) == 1 for points in sweep.lines.values())
     settings = {x for points in sweep.lines.values() for x, _, _ in points}
-    return len(sweep.lines) > 1 and len(settings) == 1 and not sweep.ticks
+    return len(sweep.lines) > 1 and single and len(settings) == 1 and not sweep.ticks
 
 
 def _draw_rows(axes: Axes, sweep: Sweep, ends: tuple[float, float], *, logarithmic: bool) -> None:

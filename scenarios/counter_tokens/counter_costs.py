@@ -16,7 +16,7 @@ C is the packets with tokens while messages are broadcast and all those that ask
 several messages and go to one host; so beside that C is counted as in the paper's formula, with a request for each lost message.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -200,17 +200,19 @@ def claims(runs: Runs) -> Iterator[Claim]:
             yield from _ordered("Figure 3", f"C falls as T grows, {words}", figure_3, "owner", falls=True)
             if reading == "host":
                 yield from _ordered("Figure 3", "C falls as N grows", figure_3, "hosts", falls=True)
+    figure_4_points = _figure_4(costs)
     for measure, value in MEASURES.items():
-        figure_4 = {point: value(cost) for point, cost in costs.items() if (*point[2:4],) == _fixed(costs)}
+        figure_4 = {point: value(cost) for point, cost in costs.items() if point in figure_4_points}
         yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
         lossy = {point: cost for point, cost in figure_4.items() if point.error}
         yield from _ordered("Figure 4", f"with errors C {measure} grows with N", lossy, "hosts", falls=False)
         yield from _equal_on_both_media(measure, lossy)
 
 
-def _fixed(points: Mapping[Point, object]) -> tuple[int, int]:
-    """A and T of Figure 4: those of the runs on unicast."""
-    return next(((point.rate, point.owner) for point in points if point.medium == "unicast"), (0, 0))
+def _figure_4(points: Collection[Point]) -> frozenset[Point]:
+    """The points of Figure 4: those with the A, T and reading of the runs on unicast."""
+    asked = {(point.rate, point.owner, point.reading) for point in points if point.medium == "unicast"}
+    return frozenset(point for point in points if (point.rate, point.owner, point.reading) in asked)
 
 
 def _near_formula(costs: Mapping[Point, Cost], runs: Runs) -> Iterator[Claim]:
@@ -282,7 +284,7 @@ def sweep(runs: Runs) -> Iterator[Sweep]:
     for medium in MEDIA:
         lines = {}
         for point, cost in costs.items():
-            if point.medium == medium and (point.rate, point.owner) == _fixed(costs):
+            if point.medium == medium and point in _figure_4(costs):
                 lines.setdefault(f"N = {point.hosts}, packets", []).append((point.error, cost.packets, ""))
                 lines.setdefault(f"N = {point.hosts}, a request for each message", []).append((point.error, cost.messages, ""))
         if lines:

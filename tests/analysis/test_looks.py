@@ -75,6 +75,11 @@ def test_graphs_beside_each_other_have_one_scale():
     assert plots.sweep_figure(low).axes[0].get_yscale() == "linear"
 
 
+def test_several_points_of_one_line_at_one_setting_are_no_rows():
+    (axes,) = plots.sweep_figure(sweep("C", basic=[(0, 1.5), (0, 2.5)], uniform=[(0, 12.25)])).axes
+    assert axes.get_xlabel()
+
+
 def test_points_at_one_setting_are_rows_with_their_values():
     (axes,) = plots.sweep_figure(sweep("Num", basic=[(6, 1.5)], uniform=[(6, 12.25)])).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["basic", "uniform"]
