@@ -139,7 +139,7 @@ def _of_one_seed(claims: Claims, runs: Runs) -> list[Claim]:
 def _believed(claim: Claim, runs: Runs) -> Claim:
     """The claim, or an unknown one if the books of a run it uses do not balance or a log of that run is damaged."""
     doubts = [f"the books of {label} do not balance" for label, run in runs.used.items() if not run.summary.balanced]
-    doubts += [f"{label}: {run.history.damage[0]}" for label, run in runs.used.items() if run.history.damage]
+    doubts += [f"{label}: {run.damage[0]}" for label, run in runs.used.items() if run.damage]
     return msgspec.structs.replace(claim, holds=None, figure=f"{claim.figure} ({'; '.join(doubts)})") if doubts else claim
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,21 @@ from runfiles.format import FaultRecord
 from runfiles.parquet import read_parquet
 from runfiles.reading import RunInput
 from topologies.network import Network, group_name
+
+MOST_KEPT: Final = 2_000_000
+"""The deliveries in all histories that are kept: about two gigabytes of memory."""
+_kept: dict[int, tuple[RunInput, History]] = {}
+"""The histories that were used last, the latest at the end. The paper with the longest runs has thirty of 600,000 deliveries each."""
+
+
+def _history(run: RunInput) -> History:
+    """The history of a run: one that is kept, or read anew."""
+    kept = _kept.pop(id(run), None)
+    history = history_of(run) if kept is None else kept[1]
+    _kept[id(run)] = run, history
+    while len(_kept) > 1 and sum(len(each.deliveries) for _, each in _kept.values()) > MOST_KEPT:
+        del _kept[next(iter(_kept))]
+    return history
 
 
 class MissingRun(LookupError):
@@ -72,10 +87,22 @@ class MeasuredRun:
         """The host that broadcast first."""
         return self.history.broadcasts[0].origin
 
-    @cached_property
+    @property
     def history(self) -> History:
         """Broadcasts and deliveries in the order of time, from the event logs."""
-        return history_of(self.input)
+        history = _history(self.input)
+        # Asked for after each claim, when the history may not be kept any more.
+        self.__dict__.setdefault("damage", tuple(history.damage))
+        return history
+
+    @cached_property
+    def damage(self) -> tuple[str, ...]:
+        """What is known to be missing from the history."""
+        return tuple(self.history.damage)
+
+    @cached_property
+    def _began_ns(self) -> int:
+        return self.history.broadcasts[0].at_ns
 
     def logged(self, *events: str) -> list[LogLine]:
         """The lines of the event logs of these kinds, also those that only this protocol has, host by host."""
@@ -101,11 +128,11 @@ class MeasuredRun:
 
     def at_s(self, at_ns: int) -> float:
         """A time of a log or a table as seconds since the first broadcast."""
-        return (at_ns - self.history.broadcasts[0].at_ns) / 1e9
+        return (at_ns - self._began_ns) / 1e9
 
     def at_ns(self, at_s: float) -> int:
         """Seconds since the first broadcast as a time of a log or a table."""
-        return self.history.broadcasts[0].at_ns + round(at_s * 1e9)
+        return self._began_ns + round(at_s * 1e9)
 
     def faults(self, *names: str) -> list[tuple[float, FaultRecord]]:
         """The injected faults with these names, by default all, each with the time at which it came into force."""

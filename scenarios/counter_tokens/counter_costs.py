@@ -158,6 +158,7 @@ class Cost(NamedTuple):
     """With a request for each lost message."""
     formula: float
     """By the paper's formula, with the rate of broadcasts of the run."""
+    broadcasts: int
 
 
 MEASURES: Final[Mapping[str, Callable[[Cost], float]]] = {
@@ -174,7 +175,9 @@ def cost_of(run: MeasuredRun) -> Cost:
         end_s, broadcasts, requests = run.stream_end_s, len(run.history.broadcasts), run.logged("request")
         packets = run.packets_for("control", end_s) + sum(run.at_s(request.at_ns) > end_s for request in requests)
         asked = sum(last - first + 1 for request in requests for first, last in request.details["missing"])
-        _costs[run.directory] = Cost(packets / broadcasts, (packets - len(requests) + asked) / broadcasts, _formula(run))
+        _costs[run.directory] = Cost(
+            packets / broadcasts, (packets - len(requests) + asked) / broadcasts, _formula(run), broadcasts
+        )
     return _costs[run.directory]
 
 
@@ -190,7 +193,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
     """What section 4.2 says of Figures 3 and 4."""
     costs = {point_of(run): cost_of(run) for run in runs}
     without_errors = {point: cost.packets for point, cost in costs.items() if point.medium == "multicast" and not point.error}
-    yield from _near_formula({point: costs[point] for point in without_errors}, runs)
+    yield from _near_formula({point: costs[point] for point in without_errors})
     for reading, words in READINGS.items():
         figure_3 = {point: cost for point, cost in without_errors.items() if point.reading == reading}
         if figure_3:
@@ -215,12 +218,9 @@ def _figure_4(points: Collection[Point]) -> frozenset[Point]:
     return frozenset(point for point in points if (point.rate, point.owner, point.reading) in asked)
 
 
-def _near_formula(costs: Mapping[Point, Cost], runs: Runs) -> Iterator[Claim]:
+def _near_formula(costs: Mapping[Point, Cost]) -> Iterator[Claim]:
     """Whether each C is as the formula says, give or take a token at the end of the stream."""
-    off = {}
-    for point, cost in costs.items():
-        one_token = 1 / len(runs[point.label].history.broadcasts)
-        off[point] = (abs(cost.packets - cost.formula) - one_token) / cost.formula
+    off = {point: (abs(cost.packets - cost.formula) - 1 / cost.broadcasts) / cost.formula for point, cost in costs.items()}
     worst = max(off, key=lambda point: off[point])
     figure = f"at most {costs[worst].packets:.4f} where the formula gives {costs[worst].formula:.4f}, at {worst.label}"
     yield Claim("4.1", "without errors C is exp(A, N) / (N (T + P)), within a tenth", off[worst] <= 0.1, figure)
