@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from analysis.figures.summary import Summary
 from analysis.judging.check_run import connectivity_of, history_of
-from analysis.judging.history import History, MessageId
+from analysis.judging.history import BroadcastEvent, History, MessageId
 from analysis.judging.judge import Finding, Promised, check_of
 from analysis.judging.parents import Reformation, State, circles, cluster_tree_problems, reformations, state_at, states
 from hostagent.contract.promises import TimeBound
@@ -31,11 +31,10 @@ _kept: dict[int, tuple[RunInput, History]] = {}
 def _history(run: RunInput) -> History:
     """The history of a run: one that is kept, or read anew."""
     kept = _kept.pop(id(run), None)
-    history = history_of(run) if kept is None else kept[1]
-    _kept[id(run)] = run, history
-    while len(_kept) > 1 and sum(len(each.deliveries) for _, each in _kept.values()) > MOST_KEPT:
+    _kept[id(run)] = kept or (run, history_of(run))
+    while kept is None and len(_kept) > 1 and sum(len(each.deliveries) for _, each in _kept.values()) > MOST_KEPT:
         del _kept[next(iter(_kept))]
-    return history
+    return _kept[id(run)][1]
 
 
 class MissingRun(LookupError):
@@ -85,28 +84,36 @@ class MeasuredRun:
     @property
     def source(self) -> str:
         """The host that broadcast first."""
-        return self.history.broadcasts[0].origin
+        return self.broadcasts[0].origin
 
     @property
     def history(self) -> History:
-        """Broadcasts and deliveries in the order of time, from the event logs."""
+        """Broadcasts and deliveries in the order of time, from the event logs. It takes long to read; `broadcasts` takes a sixth."""
         history = _history(self.input)
-        # Asked for after each claim, when the history may not be kept any more.
-        self.__dict__.setdefault("damage", tuple(history.damage))
+        self._found_missing.update(dict.fromkeys(history.damage))
         return history
 
     @cached_property
-    def damage(self) -> tuple[str, ...]:
-        """What is known to be missing from the history."""
-        return tuple(self.history.damage)
+    def broadcasts(self) -> tuple[BroadcastEvent, ...]:
+        """The broadcasts in the order of time."""
+        found = history_of(self.input, {"broadcast"})
+        self._found_missing.update(dict.fromkeys(found.damage))
+        return found.broadcasts
 
     @cached_property
-    def _began_ns(self) -> int:
-        return self.history.broadcasts[0].at_ns
+    def _found_missing(self) -> dict[str, None]:
+        return {}
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What was missing from the logs when the run was analysed, or when they were read for claims."""
+        known = self.history.damage if self.summary.damage is None else self.summary.damage
+        return tuple(dict.fromkeys((*known, *self._found_missing)))
 
     def logged(self, *events: str) -> list[LogLine]:
         """The lines of the event logs of these kinds, also those that only this protocol has, host by host."""
         logs = {host: read_log(host, self.directory / "events" / f"{host}.jsonl", events) for host in self.network.hosts}
+        self._found_missing.update((log.problem, None) for log in logs.values() if log.problem)
         return [
             LogLine(host, event.at_ns, event.event, (event.origin, event.sequence), event.details)
             for host, log in logs.items()
@@ -118,9 +125,10 @@ class MeasuredRun:
         times: dict[MessageId, list[int]] = {}
         for line in self.logged(event):
             times.setdefault(line.message, []).append(line.at_ns)
-        sent, destinations = self.history.broadcast_at, self.history.destinations
-        complete = [message for message in sent if len(times.get(message, ())) >= len(destinations[message])]
-        return {message: (max(times[message]) - sent[message]) / 1e6 for message in complete}
+        first = {broadcast.message: broadcast for broadcast in reversed(self.broadcasts)}
+        expected = {message: len(broadcast.destinations(self.network.hosts)) for message, broadcast in first.items()}
+        complete = [message for message in first if len(times.get(message, ())) >= expected[message]]
+        return {message: (max(times[message]) - first[message].at_ns) / 1e6 for message in complete}
 
     def table(self, name: str) -> pa.Table:
         """A table of the run: `packets`, `link_costs`, `message_costs` or `deliveries`."""
@@ -128,11 +136,11 @@ class MeasuredRun:
 
     def at_s(self, at_ns: int) -> float:
         """A time of a log or a table as seconds since the first broadcast."""
-        return (at_ns - self._began_ns) / 1e9
+        return (at_ns - self.broadcasts[0].at_ns) / 1e9
 
     def at_ns(self, at_s: float) -> int:
         """Seconds since the first broadcast as a time of a log or a table."""
-        return self._began_ns + round(at_s * 1e9)
+        return self.broadcasts[0].at_ns + round(at_s * 1e9)
 
     def faults(self, *names: str) -> list[tuple[float, FaultRecord]]:
         """The injected faults with these names, by default all, each with the time at which it came into force."""
@@ -141,7 +149,7 @@ class MeasuredRun:
 
     def sent_since(self, since_s: float) -> frozenset[MessageId]:
         """The messages broadcast at this time or later."""
-        return frozenset(broadcast.message for broadcast in self.history.broadcasts if self.at_s(broadcast.at_ns) >= since_s)
+        return frozenset(broadcast.message for broadcast in self.broadcasts if self.at_s(broadcast.at_ns) >= since_s)
 
     def delivered(self, until_s: float = float("inf")) -> dict[str, frozenset[MessageId]]:
         """The messages that each host had delivered by this time."""
@@ -215,7 +223,7 @@ class MeasuredRun:
     @property
     def stream_end_s(self) -> float:
         """When the last message was broadcast."""
-        return self.at_s(self.history.broadcasts[-1].at_ns)
+        return self.at_s(self.broadcasts[-1].at_ns)
 
     def highest(self, host: str, at_s: float) -> int:
         """The highest sequence number of the source that a host had delivered by this time."""

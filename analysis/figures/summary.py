@@ -99,6 +99,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The measured phi_N: from the link of the sender to that of the receiver; None unless a promise is about datagrams."""
     detector: Detection | None = None
     """The speed and accuracy of the failure detector; None if no host was suspected."""
+    damage: tuple[str, ...] | None = None
+    """What is known to be missing from the event logs; None in a summary from before that was kept."""
     balanced: bool
     differences: tuple[str, ...]
     verdict: Verdict
@@ -157,6 +159,7 @@ def summarise(
         longest_handling_ms=longest_handling_ms(history),
         longest_transit_ms=longest_transit_ms(history),
         detector=detection(history, run.faults, connectivity),
+        damage=history.damage,
         balanced=books.balanced,
         differences=books.differences,
         verdict=judgement.verdict,

@@ -1,6 +1,6 @@
 """A verdict on a run directory without Spark, directly from its event logs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,7 +9,7 @@ from analysis.books import Books, told_books
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.history import History, LoggedEvent, MembershipRequest, Transit, make
 from analysis.judging.judge import Judgement, judge
-from runfiles.event_logs import read_log
+from runfiles.event_logs import KEPT, read_log
 from runfiles.reading import RunInput, load
 from runfiles.versions import decode_file
 
@@ -34,9 +34,9 @@ def connectivity_of(run: RunInput) -> Connectivity:
     return Connectivity(run.network, run.faults, run.run.ended_ns)
 
 
-def history_of(run: RunInput) -> History:
-    """The history of a run, from its event logs."""
-    logs = {host: read_log(host, run.directory / "events" / f"{host}.jsonl") for host in run.network.hosts}
+def history_of(run: RunInput, kinds: Collection[str] = KEPT) -> History:
+    """The history of a run, from its event logs, or as much of it as these kinds of events tell."""
+    logs = {host: read_log(host, run.directory / "events" / f"{host}.jsonl", kinds) for host in run.network.hosts}
     problems = (log.problem for log in logs.values() if log.problem)
 
     def rows() -> Iterator[LoggedEvent]:

@@ -172,7 +172,7 @@ _costs: dict[Path, Cost] = {}
 def cost_of(run: MeasuredRun) -> Cost:
     """C of a run. Tokens after the last broadcast do not count; requests do."""
     if run.directory not in _costs:
-        end_s, broadcasts, requests = run.stream_end_s, len(run.history.broadcasts), run.logged("request")
+        end_s, broadcasts, requests = run.stream_end_s, len(run.broadcasts), run.logged("request")
         packets = run.packets_for("control", end_s) + sum(run.at_s(request.at_ns) > end_s for request in requests)
         asked = sum(last - first + 1 for request in requests for first, last in request.details["missing"])
         _costs[run.directory] = Cost(
@@ -185,7 +185,7 @@ def _formula(run: MeasuredRun) -> float:
     point = point_of(run)
     copies = 1 if point.medium == "multicast" else point.hosts - 1
     hop_s: float = run.summary.parameters["token_owner_ms"] / 1000 + 2 * run.network.links[0].delay_ms / 1000
-    tokens = copies * run.stream_end_s / (len(run.history.broadcasts) * hop_s)
+    tokens = copies * run.stream_end_s / (len(run.broadcasts) * hop_s)
     return (tokens + (point.hosts - 1) * point.error) / (1 - point.error)
 
 

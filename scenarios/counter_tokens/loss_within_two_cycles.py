@@ -35,7 +35,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
 
 
 def _detected(run: MeasuredRun) -> Claim:
-    began = {broadcast.message: broadcast.at_ns for broadcast in run.history.broadcasts}
+    began = {broadcast.message: broadcast.at_ns for broadcast in run.broadcasts}
     cycles_ns = _cycles_ns(run)
     took: list[float] = []
     found: set[tuple[str, str, int]] = set()

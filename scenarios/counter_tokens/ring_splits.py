@@ -89,7 +89,7 @@ def _goes_on(run: MeasuredRun, side: tuple[str, ...], other: tuple[str, ...], sp
     began_s = max(views[-1][0] for host in side if (views := _views(run, host, split_s, merge_s)))
     sent = {
         broadcast.message
-        for broadcast in run.history.broadcasts
+        for broadcast in run.broadcasts
         if broadcast.origin in side and began_s <= run.at_s(broadcast.at_ns) < merge_s
     }
     delivered = run.delivered()

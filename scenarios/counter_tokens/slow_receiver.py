@@ -44,9 +44,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
     with_it, without = runs["flow-control"], runs["none"]
     lost = {run.label: run.packets_for("repair") for run in (with_it, without)}
     text = "without flow control messages are lost at the slow receiver, and with it few or none"
-    figure = (
-        f"sent again: {lost['flow-control']} with it, {lost['none']} without it, of {len(with_it.history.broadcasts)} messages"
-    )
+    figure = f"sent again: {lost['flow-control']} with it, {lost['none']} without it, of {len(with_it.broadcasts)} messages"
     yield Claim("3.2", text, lost["none"] > 100 and 10 * lost["flow-control"] <= lost["none"], figure)
     rates = {run.label: _throughput(run) for run in (with_it, without)}
     figure = f"{rates['flow-control']:.0f} messages a second with it, {rates['none']:.0f} without it"
@@ -59,4 +57,4 @@ def claims(runs: Runs) -> Iterator[Claim]:
 def _throughput(run: MeasuredRun) -> float:
     """Messages a second that all hosts committed, from the first broadcast to the last delivery."""
     last_s = max(run.at_s(delivery.at_ns) for delivery in run.history.deliveries)
-    return len(run.history.broadcasts) / last_s
+    return len(run.broadcasts) / last_s

@@ -83,7 +83,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
     for run in runs:
         speed = run.label.rsplit("-", 1)[1]
         yield kept("order", run, ONE_ORDER, expected=True)
-        if speed in SPEEDS and len(run.history.broadcasts) >= ENOUGH * SPEEDS[speed][0]:
+        if speed in SPEEDS and len(run.broadcasts) >= ENOUGH * SPEEDS[speed][0]:
             yield from _ahead(run, "Spread", SPREAD[speed])
             yield from _ahead(run, "Corosync", COROSYNC[speed])
         if speed == "idle":
@@ -112,7 +112,7 @@ def _ahead(run: MeasuredRun, system: str, measured: Measured) -> Iterator[Claim]
 
 def _packets(run: MeasuredRun) -> float:
     """Expensive packets for each message, whatever they are for, from the first message on."""
-    return sum(run.expensive_between(0.0).values()) / max(len(run.history.broadcasts), 1)
+    return sum(run.expensive_between(0.0).values()) / max(len(run.broadcasts), 1)
 
 
 def _delay_ms(run: MeasuredRun) -> float:

@@ -172,7 +172,7 @@ _measured: dict[Path, Measured] = {}
 def measured(run: MeasuredRun) -> Measured:
     """What a run shows."""
     if run.directory not in _measured:
-        took, broadcasts, last_s = run.last_ms(), len(run.history.broadcasts), _last_sent_s(run)
+        took, broadcasts, last_s = run.last_ms(), len(run.broadcasts), _last_sent_s(run)
         unit_s, p = _unit_s(run), 2 * run.network.links[0].delay_ms / 1000
         packets = sum(run.data_packets().values()) + run.packets_for("repair") + run.packets_for("control", last_s)
         delay = sum(took.values()) / max(len(took), 1) / 1000 / unit_s

@@ -47,7 +47,7 @@ def _total(frugal: MeasuredRun, literal: MeasuredRun) -> Claim:
     most = (1 + MOST_CONTROL) * frugal.network.lower_bound
     cost, of_literal = (run.summary.cost.expensive_packets_per_message or 0.0 for run in (frugal, literal))
     text = "frugal: with all control packets, at most 5 % above k - 1 expensive packets per message"
-    if len(frugal.history.broadcasts) < ENOUGH:
+    if len(frugal.broadcasts) < ENOUGH:
         return Claim(
             "1", text, None, f"{cost:.2f} packets per message; forming the tree is included, so {ENOUGH} messages are needed"
         )

@@ -35,10 +35,10 @@ def claims(runs: Runs) -> Iterator[Claim]:
 
 
 def _finished(run: MeasuredRun) -> Claim:
-    expected, deliveries = len(run.history.broadcasts) * len(run.network.hosts), run.history.deliveries
+    expected, deliveries = len(run.broadcasts) * len(run.network.hosts), run.history.deliveries
     standing = len(deliveries) - len(run.history.taken_back)
     last_s = max((run.at_s(delivery.at_ns) for delivery in deliveries), default=0.0)
-    rate = len(run.history.broadcasts) / max(last_s, 1e-9)
+    rate = len(run.broadcasts) / max(last_s, 1e-9)
     return Claim(
         "-",
         f"{run.label}: all hosts deliver all messages",

@@ -188,7 +188,7 @@ def _places(run: MeasuredRun) -> dict[tuple[str, int], Place]:
     found = {cluster_host: cluster for cluster in run.network.clusters for cluster_host in cluster}
     n, k = len(run.network.hosts), len(run.network.clusters)
     near = found[CENTRAL]
-    return {b.message: Place(n, k, n // k, b.origin == CENTRAL, b.origin in near) for b in run.history.broadcasts}
+    return {b.message: Place(n, k, n // k, b.origin == CENTRAL, b.origin in near) for b in run.broadcasts}
 
 
 def _packets(run: MeasuredRun, formula: str, theory: Amount) -> Claim:
@@ -258,7 +258,7 @@ def _delay(run: MeasuredRun, formula: str, theory: Amount, more: int) -> Claim:
 
 def _first_delivery_ms(run: MeasuredRun) -> dict[tuple[str, int], float]:
     """From the broadcast of each message to its first delivery at another host than its source."""
-    began = {broadcast.message: broadcast.at_ns for broadcast in run.history.broadcasts}
+    began = {broadcast.message: broadcast.at_ns for broadcast in run.broadcasts}
     first: dict[tuple[str, int], float] = {}
     for delivery in sorted(run.history.deliveries, key=lambda delivery: delivery.at_ns):
         if delivery.host != delivery.message[0]:

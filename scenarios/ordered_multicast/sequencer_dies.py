@@ -80,7 +80,7 @@ def _stops(run: MeasuredRun) -> Claim:
 def _goes_on(run: MeasuredRun) -> Claim:
     """How long it took until the others delivered messages that were broadcast after the death."""
     ((died_s, _),) = run.faults("crash")
-    after = {broadcast.message for broadcast in run.history.broadcasts if run.at_s(broadcast.at_ns) > died_s}
+    after = {broadcast.message for broadcast in run.broadcasts if run.at_s(broadcast.at_ns) > died_s}
     times_s = [run.at_s(delivery.at_ns) for delivery in run.history.deliveries if delivery.message in after]
     chosen = sorted(run.at_s(line.at_ns) for line in run.logged("sequencer") if run.at_s(line.at_ns) > died_s)
     text = f"elect: the others go on without it, within {SUCCEEDED_S:g} s"

@@ -85,4 +85,4 @@ def _delay_ms(run: MeasuredRun) -> float | None:
     due = sum(len(to) for to in run.history.destinations.values())
     if len(run.history.deliveries) < due:
         return None
-    return median((last_ns[one.message] - one.at_ns) / 1e6 for one in run.history.broadcasts)
+    return median((last_ns[one.message] - one.at_ns) / 1e6 for one in run.broadcasts)

@@ -76,7 +76,7 @@ def _stops(run: MeasuredRun) -> Claim:
 def _goes_on(run: MeasuredRun) -> Claim:
     """How long it took until all others had installed a view without the host, and had delivered a message broadcast after its death."""
     ((died_s, _),) = run.faults("crash")
-    after = {broadcast.message for broadcast in run.history.broadcasts if run.at_s(broadcast.at_ns) > died_s}
+    after = {broadcast.message for broadcast in run.broadcasts if run.at_s(broadcast.at_ns) > died_s}
     times_s = [run.at_s(delivery.at_ns) for delivery in run.history.deliveries if delivery.message in after]
     views_s = sorted(run.at_s(line.at_ns) for line in run.logged("view-of-sources") if run.at_s(line.at_ns) > died_s)
     text = f"suspect: the others go on without it, within {WITHOUT_S:g} s"

@@ -114,7 +114,7 @@ def _stall(run: MeasuredRun) -> Claim:
     text = f"{run.label}: the others go on within {within_ms:g} ms"
     if not gaps_ms:
         return Claim("-", text, holds=False, figure="nothing was delivered after the loss")
-    before = {broadcast.message for broadcast in run.history.broadcasts if run.at_s(broadcast.at_ns) < lost_s - 0.1}
+    before = {broadcast.message for broadcast in run.broadcasts if run.at_s(broadcast.at_ns) < lost_s - 0.1}
     usual_ms = median(took for message, took in run.last_ms().items() if message in before)
     figure = f"{max(gaps_ms):.0f} ms without a delivery; there is a message every {INTERVAL_MS:g} ms, which usually takes {usual_ms:.2f} ms"
     return Claim("-", text, max(gaps_ms) < within_ms, figure)

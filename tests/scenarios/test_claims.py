@@ -16,6 +16,7 @@ from testbed.errors import CannotRun
 from testbed.running import simulated
 from testbed.running.settings import choose
 from testbed.running.tasks import Task
+from tests.analysis.synthetic import honest
 from topologies import clusters
 
 YES = Claim("1", "it holds", holds=True, figure="3 of 3")
@@ -25,9 +26,7 @@ OTHER = Scenario(network=clusters(3, 1, "line"))
 
 def run(label="basic", seed=1, *, balanced=True, damage=()):
     """A run of which only this is known."""
-    known = MeasuredRun(None, SimpleNamespace(label=label, seed=seed, balanced=balanced))
-    known.__dict__["history"] = SimpleNamespace(damage=damage)
-    return known
+    return MeasuredRun(None, SimpleNamespace(label=label, seed=seed, balanced=balanced, damage=damage))
 
 
 def looks_at(*labels, claim=YES):
@@ -60,6 +59,22 @@ def written(tmp_path):
 def test_a_claim_on_a_run_of_which_something_is_missing_is_unknown():
     (claim,) = evaluate(looks_at("basic"), [run(damage=("a log is cut",))])
     assert (claim.holds, claim.figure) == (None, "3 of 3 (basic: a log is cut)")
+
+
+@pytest.mark.parametrize("reads", [lambda one: one.broadcasts, lambda one: one.history, lambda one: one.logged("deliver")])
+def test_a_log_that_was_damaged_after_the_analysis_makes_claims_unknown(reads, tmp_path):
+    measured = MeasuredRun(load(honest().write(tmp_path / "run")), run().summary)
+
+    def claims(runs):
+        reads(runs["basic"])
+        yield YES
+
+    assert evaluate(claims, [measured]) == [YES]
+    log = tmp_path / "run" / "events" / "h1.jsonl"
+    log.write_bytes(log.read_bytes() + b"no line\n")
+    (claim,) = evaluate(claims, [MeasuredRun(load(tmp_path / "run"), run().summary)])
+    assert claim.holds is None
+    assert "the event log of h1 is damaged" in claim.figure
 
 
 def test_a_claim_on_a_run_whose_books_do_not_balance_is_unknown():

@@ -74,7 +74,7 @@ def hop_times(run: MeasuredRun) -> HopTimes:
     both = left.join(arrived, ["sender", "packet"], join_type="inner")
     latency_ns = pc.max(pc.subtract(both["arrived_ns"], both["left_ns"])).as_py() or 0
     handled: dict[tuple[str, MessageId], list[tuple[int, bool]]] = {}
-    for broadcast in run.history.broadcasts:
+    for broadcast in run.broadcasts:
         handled.setdefault((broadcast.origin, broadcast.message), []).append((broadcast.at_ns, False))
     for table, host, at_ns, leaves in ((both, "target", "arrived_ns", False), (left, "sender", "left_ns", True)):
         for row in table.to_pylist():
