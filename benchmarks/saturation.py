@@ -2,7 +2,7 @@
 
 A protocol keeps up with a rate if all messages are delivered everywhere, at 90 % of the offered rate or more, and 99 % of the deliveries
 come within `BOUND_MS` of the moment at which the message was offered. The highest of the rates tried with which it keeps up is the knee,
-to within a third. Then it is offered twice as much: what it achieves is its rate past the knee. Bare UDP sends each message by itself,
+to within a seventh. Then it is offered twice as much: what it achieves is its rate past the knee. Bare UDP sends each message by itself,
 with a window and without offers: its rate is the knee and what is past it.
 """
 
@@ -158,6 +158,8 @@ def find_knee(case: Case, protocol: str, machine: Machine) -> Found:
             break
         knee = point if point.keeps_up else knee
     knee = point if point.keeps_up else knee
+    if knee and (between := tried(knee.offered * STEP**0.5)).keeps_up:
+        knee = between
     past = tried(2 * (knee.offered if knee else LOWEST_RATE))
     return Found(knee.achieved if knee else 0.0, past.achieved, (knee or past).processor_ms)
 

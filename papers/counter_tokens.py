@@ -8,6 +8,10 @@ _NOT_SHORTEST: Final = (
     "The paper takes D of the fast message protocol (Totem) for one message in each visit of the token, which is T + P; a host that "
     "sends all that it has makes D the time between two broadcasts, half of that of the counter-based protocol."
 )
+_FEW_ERRORS: Final = (
+    "Not where few are lost: on a point-to-point network a token is N - 1 packets, so by the paper's own formula C is 0.19 and 0.27 at "
+    "E = 2 %, N = 10. From 5 % on requests outweigh tokens, and C is nearly the same."
+)
 PAPER: Final = Paper(
     name="counter_tokens",
     title="An Ordered and Reliable Broadcast Protocol for Distributed Systems",
@@ -19,7 +23,7 @@ PAPER: Final = Paper(
             "counter_costs",
             settings={"messages": "30000"},
             emulated={"hosts": "10", "owner": "1,2", "errors": "0%", "unit": "1s", "propagation": "0"},
-            quick={"hosts": "8,16", "rates": "10", "owner": "1,2", "errors": "0%,10%", "messages": "600"},
+            quick={"hosts": "8,16", "rates": "10", "owner": "1,2", "errors": "0%,2%,10%", "messages": "600"},
             pack_ms=None,
         ),
         Experiment(
@@ -50,7 +54,7 @@ PAPER: Final = Paper(
         ),
         Statement(
             "C with errors",
-            "With errors C grows with the error rate E, and with N.",
+            "With errors C grows with the error rate E, and with N, as the paper counts: a request for each lost message.",
             (By("counter_costs", "Figure 4", "grows"),),
             "4.2",
         ),
@@ -59,6 +63,7 @@ PAPER: Final = Paper(
             "With errors C is almost the same on both networks, as the paper counts: a request for each lost message.",
             (By("counter_costs", "Figure 4", "C with a request for each lost message is nearly"),),
             "4.2",
+            why=_FEW_ERRORS,
         ),
         Statement(
             "C in packets",
@@ -186,6 +191,7 @@ PAPER: Final = Paper(
                 "C grows with the probability of errors and with N, and is almost the same on both networks.",
                 (By("counter_costs", "Figure 4", but_not="C in packets is nearly"),),
                 "4.2",
+                why=_FEW_ERRORS,
             ),
         ),
         StatedGraph(

@@ -13,7 +13,8 @@ text says, so Figure 4 has that one; Figure 3 is made with both. A run with the 
 and has as many tokens.
 
 C is the packets with tokens while messages are broadcast and all those that ask for lost messages, for each broadcast. Our requests name
-several messages and go to one host; so beside that C is counted as in the paper's formula, with a request for each lost message.
+several messages and go to one host; so beside that C is counted as in the paper's formula, with a request for each lost message. Only
+that one grows with E throughout: where more is lost, a request names more.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -161,9 +162,10 @@ class Cost(NamedTuple):
     broadcasts: int
 
 
+AS_IN_PAPER: Final = "with a request for each lost message"
 MEASURES: Final[Mapping[str, Callable[[Cost], float]]] = {
     "in packets": lambda cost: cost.packets,
-    "with a request for each lost message": lambda cost: cost.messages,
+    AS_IN_PAPER: lambda cost: cost.messages,
 }
 _costs: dict[Path, Cost] = {}
 """By run: claims, tables and figures need them, and logs are long."""
@@ -206,9 +208,10 @@ def claims(runs: Runs) -> Iterator[Claim]:
     figure_4_points = _figure_4(costs)
     for measure, value in MEASURES.items():
         figure_4 = {point: value(cost) for point, cost in costs.items() if point in figure_4_points}
-        yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
         lossy = {point: cost for point, cost in figure_4.items() if point.error}
-        yield from _ordered("Figure 4", f"with errors C {measure} grows with N", lossy, "hosts", falls=False)
+        if measure == AS_IN_PAPER:
+            yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
+            yield from _ordered("Figure 4", f"with errors C {measure} grows with N", lossy, "hosts", falls=False)
         yield from _equal_on_both_media(measure, lossy)
 
 
