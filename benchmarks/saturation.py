@@ -99,7 +99,9 @@ def run_once(case: Case, protocol: str, rate: float, machine: Machine) -> Point:
     """Offer a protocol a rate, and see what comes of it."""
     network = find(NETWORKS[case.network])
     sources = network.hosts if case.sources == "all sources" else network.hosts[:1]
-    workload = Workload(messages=round(rate * STREAM_S), interval=1000 / rate, payload=case.payload, settle=1500.0)
+    workload = Workload(
+        messages=round(rate * STREAM_S), interval=1000 / rate, payload=case.payload, warm_up=1500.0, settle=1500.0
+    )
     (variant,) = choose(
         [Variant("saturation", Scenario(network=network, workload=workload, sources=sources), protocol, {})], (), {}
     )

@@ -67,7 +67,7 @@ class Tally:
         if line.beyond:
             self.lost_beyond.update(line.broken)
             return
-        self.tested.update(line.tested)
+        self.tested.update({promise: int(tested) for promise, tested in line.tested.items()})
         for promise, longest_ms in line.longest_ms.items():
             self.longest_ms[promise] = max(longest_ms, self.longest_ms.get(promise, 0.0))
         if line.verdict == "violated":

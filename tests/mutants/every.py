@@ -172,9 +172,7 @@ CLUSTER_TREE = (
         "within a second or two, and not within a twentieth.",
     ),
     _exchange(
-        cluster_tree.KeepsQuietChildren,
-        "A child that says nothing is not dropped.",
-        harmless="A child that is dead, or has another parent and did not say so, costs a packet for each message and loses nothing.",
+        cluster_tree.KeepsQuietChildren, "A child that says nothing is not dropped, so nobody else of its cluster is probed."
     ),
     *(Mutant(core, wrong, parameters=LITERAL) for core, wrong in TREE.items()),
 )

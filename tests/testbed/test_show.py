@@ -78,11 +78,19 @@ def test_a_list_has_a_line_for_each_name():
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("castbed rep", ["replay"]), ("castbed run link", ["link_fails"]), ("castbed run grid --set ro", ["rows="])],
+    [
+        ("castbed rep", ["replay"]),
+        ("castbed run link", ["link_fails"]),
+        ("castbed run grid --set ro", ["rows="]),
+        ("castbed paper co", ["counter_tokens"]),
+        ("castbed paper --out count", ["counter_tokens", "counted"]),
+        ("castbed fault par", ["partition"]),
+    ],
 )
 def test_bash_completes_commands_names_and_keys(typed, completed, tmp_path):
     script = tmp_path / "completion.bash"
     script.write_text(castbed("completion", "bash").stdout)
+    (tmp_path / "counted").mkdir()
     words = typed.split()
     line = f'source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _castbed; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, cwd=tmp_path)

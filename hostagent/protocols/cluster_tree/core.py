@@ -29,7 +29,8 @@ Where the appendix and the text of the paper differ, err or are silent, this fil
 - CLUSTER starts as {i}; a cost bit of 0 adds to it. Option 3 is for hosts outside the cluster only, and there is no option for equal INFO
   outside it. A host whose parent in the cluster went silent goes through the options of case I. The source never attaches.
 - The source comes last in the static order, so that hosts of its cluster that are level with it attach to it.
-- A parent that did not answer is not asked again until others were tried. How long an answer and a repair may take is learnt: twice the
+- A parent that did not answer is not asked again until it is heard, or no other is left: a host with a dead mate and a slow parent would
+  leave the parent for the mate before the parent's messages arrive. How long an answer and a repair may take is learnt: twice the
   longest round trip seen, if that is more than `np2_ms` and `resend_ms`. Otherwise hosts with a slow link between them would never attach.
 - Options 1 and 2 compare INFO sets as they were when the other's INFO arrived. While messages flow, a host's own set has grown since then:
   two leaders of a cluster would each take themselves to be ahead, and neither would attach to the other.
@@ -180,6 +181,7 @@ class ClusterTree(Core):
             self.exchange.on_hello(sender, message)
             return
         tree = self.tree(message.origin)
+        tree.silent.pop(sender, None)
         if sender == tree.parent:
             self.exchange.parent_alive(tree)
         self._take(tree, sender, message)
@@ -354,7 +356,6 @@ class ClusterTree(Core):
     def answered(self, tree: Tree) -> None:
         """The parent has answered."""
         tree.asked_s.pop(tree.parent, None)
-        tree.silent.clear()
         tree.unanswered = 0
         self.cancel(tree, "NP2")
         self.set(tree, "NP1")

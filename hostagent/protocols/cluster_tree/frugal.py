@@ -5,7 +5,8 @@ are seen, (c) a way that opens or closes is noticed, (d) every host knows its cl
 can forget those. Between clusters that is n^2 messages a period. None of the five needs that many.
 
 Inside a cluster packets are cheap, so every host keeps telling every other, all in one datagram: INFO, parent and more (`Report`), and who
-is in the cluster (`Hello`); half as often if nothing has changed. Between clusters:
+is in the cluster (`Hello`); half as often if nothing has changed. A source with its first message does so at once, and who hears that from
+the source attaches at once. Between clusters:
 
 - *Leaders only.* A cluster has what its leader has, or gets it from the leader. So a leader speaks for all, and a member that happens to
   hear from a host that is ahead tells its leader (`Hearsay`).
@@ -121,7 +122,10 @@ class Frugal(Exchange):
         """The source of a tree announces it; other hosts have heard of the tree from some host."""
         if tree.source == self._env.host:
             # Hosts that have just started need a moment to find their cluster, or several hosts of a cluster would attach.
-            self._hurry(0.0 if self._rounds > 1 else self._parameters.eic_ms / 1000)
+            knows_cluster = self._rounds > 1
+            self._hurry(0.0 if knows_cluster else self._parameters.eic_ms / 1000)
+            if knows_cluster:
+                self._set("EIC", 0.0)
 
     def on_timer(self, timer: str, source: str) -> None:
         """Each timer has its procedure."""
@@ -279,6 +283,9 @@ class Frugal(Exchange):
             self._forget_child(tree, sender)
         self._settle(tree, info.everywhere)
         outside = sender not in self._core.cluster
+        if sender == tree.source and not (outside or tree.parent or sender in tree.silent):
+            # The source leads its cluster: there is no better parent to wait for.
+            self._core.new_parent(tree)
         if sender == tree.parent and self._is_behind(tree):
             self.on_gap(tree)
         if sender in tree.neighbours:
@@ -334,10 +341,13 @@ class Frugal(Exchange):
     def _probe(self) -> None:
         """Report to one host outside, for the trees in which this host leads its cluster."""
         led = [tree for tree in self._core.trees.values() if self._core.leads(tree)]
-        target = self._target(led)
+        target = self._parent_of_a_mate(led)
+        if not target and (target := self._target(led)):
+            # A parent of a mate, which may be dead, does not stand for its cluster: the others of the cluster keep their turn.
+            self._probed_clusters[self._known.name_of_cluster(target)] = self._probes + 1
         if target:
             self._probes += 1
-            self._probed[target] = self._probed_clusters[self._known.name_of_cluster(target)] = self._probes
+            self._probed[target] = self._probes
             if self._known.wants_hello(target):
                 self._known.say_hello(target)
             for tree in led:
@@ -370,11 +380,7 @@ class Frugal(Exchange):
         return self._is_orphan(tree) or tree.has_gaps
 
     def _target(self, led: list[Tree]) -> str:
-        """The host to probe: the parent of a leader that is gone, or a host of the cluster that was not probed for the longest time."""
-        for host in self._parents_of_mates(led):
-            if host not in self._tried:
-                self._tried.setdefault(host)
-                return host
+        """The host whose turn it is: one of the cluster that was not probed for the longest time."""
         if self._seeks or (
             self._parameters.clusters_from == "time-stamps" and self._probes < SAMPLES_FROM_ALL * len(self._env.peers)
         ):
@@ -389,6 +395,13 @@ class Frugal(Exchange):
             return self._probed_clusters.get(self._known.name_of_cluster(host), 0), self._probed.get(host, 0), near
 
         return min(hosts, key=preference, default="")
+
+    def _parent_of_a_mate(self, led: list[Tree]) -> str:
+        """The parent of a leader that is gone, if it was not tried since this host is in trouble."""
+        host = next((host for host in self._parents_of_mates(led) if host not in self._tried), "")
+        if host:
+            self._tried.setdefault(host)
+        return host
 
     def _parents_of_mates(self, led: list[Tree]) -> Iterator[str]:
         """If this host has no parent: the outside parents that hosts of its cluster had."""

@@ -6,13 +6,16 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from hostagent.protocols import PROTOCOLS
+from hostagent.runtime.guests.catalogue import GUESTS
+from papers import PAPERS
 from scenarios import catalogue
 from scenarios.faults import FAULTS
+from testbed.live.verbs import VERBS
 from testbed.status import HOLDS
 from topologies import catalogue as networks
 
 _BASH = """_castbed() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}} words=
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}} words= names=
     if [ "$COMP_CWORD" -eq 1 ]; then words="{verbs}"; else
         case "$before" in
             --protocol) words="{protocols}" ;;
@@ -22,12 +25,14 @@ _BASH = """_castbed() {{
 {keys}
             esac; compopt -o nospace 2>/dev/null ;;
             *) case "$verb" in
+{no_files}) [[ $before == --* ]] || names=yes ;;
+            esac; case "$verb" in
 {options}
             esac ;;
         esac
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
-    if [ "$COMP_CWORD" -gt 1 ]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+    if [ "$COMP_CWORD" -gt 1 ] && [ -z "$names" ]; then COMPREPLY+=($(compgen -f -- "$word")); fi
 }}
 complete -o filenames -F _castbed castbed ./castbed
 """
@@ -50,9 +55,9 @@ def _options(verb: argparse.ArgumentParser) -> list[str]:
 
 
 def _names(verb: str) -> list[str]:
-    """The names that a command takes, beside files."""
+    """The names that a command takes."""
     scenarios, topologies = catalogue.names(), networks.names()
-    found = {
+    found = _no_files() | {
         "run": scenarios,
         "sweep": scenarios,
         "up": topologies,
@@ -60,9 +65,19 @@ def _names(verb: str) -> list[str]:
         "routes": topologies,
         "controller": topologies,
         "show": list(dict.fromkeys([*scenarios, *PROTOCOLS, *FAULTS, *topologies])),
-        "completion": ["bash", "zsh", "fish"],
     }
     return found.get(verb, [])
+
+
+def _no_files() -> dict[str, list[str]]:
+    """The commands that take names and no files."""
+    return {
+        "paper": [*(paper.name for paper in PAPERS), "all"],
+        "fault": list(VERBS),
+        "guests": list(GUESTS),
+        "new": ["protocol", "scenario", "network"],
+        "completion": ["bash", "zsh", "fish"],
+    }
 
 
 def _bash(verbs: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> str:
@@ -73,7 +88,8 @@ def _bash(verbs: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> str:
     options = "\n".join(
         f'                {name}) words="{" ".join([*_names(name), *_options(verb)])}" ;;' for name, verb in verbs.items()
     )
-    script = _BASH.format(verbs=" ".join(verbs), protocols=" ".join(PROTOCOLS), keys=keys, options=options)
+    no_files = f"                {'|'.join(_no_files())}"
+    script = _BASH.format(verbs=" ".join(verbs), protocols=" ".join(PROTOCOLS), keys=keys, no_files=no_files, options=options)
     return f"autoload -Uz bashcompinit && bashcompinit\n{script}" if is_zsh else script
 
 
