@@ -26,6 +26,7 @@ from runfiles.reading import load as load_run
 from scenarios import Variant, catalogue
 from scenarios.faults import load as load_faults
 from scenarios.scenario import load as load_scenario
+from testbed.commands.compare import about
 from testbed.commands.sharing import opened
 from testbed.errors import CannotRun
 from testbed.network import vm
@@ -268,9 +269,9 @@ def _report(groups: Sequence[Group], claims: Sequence[Claim], out: Path, definit
     from analysis.pages import gallery, report
 
     runs = [run for group in groups for run in group.runs]
-    about = {definition.name: definition.summary} if definition else {}
+    known = {definition.name: definition.summary} if definition else about(runs)
     pictures, networks = gallery.of_analysis(groups, out / "plots"), gallery.networks(runs, out / "plots")
-    return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, about), out)
+    return report.write(report.Page(groups, compared(groups, "label"), pictures, networks, claims, known), out)
 
 
 def _tell(runs: Sequence[MeasuredRun]) -> None:

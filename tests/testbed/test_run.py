@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runfiles.format import RUN_FILES
+from scenarios.catalogue import find
 from tests.testbed.conftest import castbed, start_castbed
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
@@ -86,6 +87,7 @@ def test_a_run_can_be_analysed_again_with_the_same_result(demo):
     done = castbed("analyse", "--json", str(out / "basic"), "--out", str(out / "again"))
     assert done.returncode == 0, done.stderr
     assert summaries(done)["basic"] == by_protocol["basic"]
+    assert find("clusters").summary in (out / "again" / "report.html").read_text()
 
 
 def test_a_spoiled_capture_is_reported_and_makes_the_verdict_unknown(demo, tmp_path):
