@@ -77,6 +77,11 @@ class SequenceSet:
         """The largest number, or 0."""
         return self._lasts[-1] if self._lasts else self.prefix
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a number below the highest is missing."""
+        return bool(self._firsts)
+
     def lacking(self, other: "SequenceSet") -> Iterator[int]:
         """The numbers that are in this set and not in the other, in ascending order, computed lazily."""
         for number, last in ((1, self.prefix), *self.beyond):

@@ -419,7 +419,7 @@ class Agent:
                 self._joined ^= {group}
 
     def _set_timers(self) -> None:
-        """Set, move and cancel timers. The heap keeps old entries of moved and cancelled timers; `_on_alarm` skips them."""
+        """Set, move and cancel timers. The heap keeps the old entry of a timer that is moved or cancelled, until it would be the next."""
         timers = self._life.effects.timers
         for name, due_ns in timers.items():
             if due_ns is None:
@@ -434,7 +434,11 @@ class Agent:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        moments_ns = [self._deadlines[0][0]] if self._deadlines else []
+        deadlines, timers = self._deadlines, self._timers
+        # Old entries must not wake the agent: a timer that is moved with every message leaves as many.
+        while deadlines and timers.get(deadlines[0][1]) != deadlines[0][0]:
+            heapq.heappop(deadlines)
+        moments_ns = [deadlines[0][0]] if deadlines else []
         if (due_ns := self._packer.due_ns) is not None and not self._outbox:
             moments_ns.append(due_ns)
         if moments_ns and not self._hushed:

@@ -233,9 +233,10 @@ def play_scenario(stage: Stage, progress: Progress) -> None:
         if not sending.follows:
             timeline.append((sending.at_ms, partial(broadcast, number, sending)))
     timeline.sort(key=lambda item: item[0])
+    lasts_s = scenario.ends_ms(stage.task.seed) / 1000
     began_ns, start = time.time_ns(), time.monotonic()
     if waiting:
-        _play_with_think_time(stage, start, timeline, waiting)
+        _play_with_think_time(stage, start, start + lasts_s, timeline, waiting)
         return
     next_turn = start
     for at_ms, action in timeline:
@@ -245,9 +246,9 @@ def play_scenario(stage: Stage, progress: Progress) -> None:
         if stage.agents.are_lost:
             return
         stage.attempt(action)
-    settles_s = scenario.ends_ms(stage.task.seed) / 1000 + _catch_up(stage, start, progress)
+    took_s = _catch_up(stage, start, start + lasts_s - scenario.workload.settle / 1000, progress)
     progress("letting it settle")
-    _sleep_until(start + settles_s, stage)
+    _sleep_until(start + lasts_s + took_s, stage)
 
 
 def _inject(stage: Stage, fault: Fault) -> None:
@@ -256,10 +257,8 @@ def _inject(stage: Stage, fault: Fault) -> None:
     stage.injector.inject(fault)
 
 
-def _catch_up(stage: Stage, start: float, progress: Progress) -> float:
+def _catch_up(stage: Stage, start: float, offered_s: float, progress: Progress) -> float:
     """All messages are offered: let those that still wait be broadcast, for a bounded time. Returns how long that took, in seconds."""
-    scenario = stage.task.scenario
-    offered_s = start + (scenario.ends_ms(stage.task.seed) - scenario.workload.settle) / 1000
     _sleep_until(offered_s, stage)
     most_s = offered_s + catching_up_ms((offered_s - start) * 1000) / 1000
     while not stage.agents.have_caught_up and time.monotonic() < most_s and not stage.agents.are_lost:
@@ -271,12 +270,11 @@ def _catch_up(stage: Stage, start: float, progress: Progress) -> float:
 
 
 def _play_with_think_time(
-    stage: Stage, start: float, timeline: list[tuple[float, Callable[[], object]]], waiting: FollowUps
+    stage: Stage, start: float, end: float, timeline: list[tuple[float, Callable[[], object]]], waiting: FollowUps
 ) -> None:
     """Play a timeline to which each delivery at a source adds its next broadcast; then wait for the settling time."""
-    scenario, logs = stage.task.scenario, EventLogs(stage.agents)
-    settle_s = scenario.workload.settle / 1000
-    longest_s = start + scenario.ends_ms(stage.task.seed) / 1000 - settle_s
+    logs, settle_s = EventLogs(stage.agents), stage.task.scenario.workload.settle / 1000
+    longest_s = end - settle_s
     while (timeline or waiting) and time.monotonic() < longest_s and not stage.agents.are_lost:
         due_s = start + timeline[0][0] / 1000 if timeline else longest_s
         _sleep_until(min(due_s, time.monotonic() + THINK_LOOK_S) if waiting else due_s, stage)

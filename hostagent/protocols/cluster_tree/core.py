@@ -66,8 +66,8 @@ from hostagent.protocols.cluster_tree.tree import Tree
 LONGEST_ROUND_TRIP_S = 5.0
 # The wait for an answer doubles at most this often; an unbounded power of two would overflow a float.
 MOST_DOUBLINGS = 30
-# Every host says after so many messages what it has: a quarter of those that may be unfinished.
-SAID_EVERY = 64
+# Every host says after so many messages what it has: half of those that may be unfinished.
+SAID_EVERY = 128
 # A child that has said nothing for so long does not hold up the source.
 ANSWERS_WITHIN_S = 0.5
 # A bit for each host must fit into a datagram, beside the ranges of an INFO set.
@@ -83,9 +83,6 @@ FIELDS_OF_A_HOST = 12
 FIELDS_OF_A_TREE = 16
 # By transit times, the last of them from each host are kept.
 TRANSIT_TIMES = 1 + SAMPLES
-
-STAMPED = (Info, Hello)
-"""The messages that carry the sender's clock."""
 
 EXCHANGES: dict[str, type[Exchange]] = {"frugal": Frugal, "literal": Literal}
 
@@ -176,20 +173,22 @@ class ClusterTree(Core):
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
         """Every message tells something of the cluster, and that a parent lives; then each kind of message has its procedure."""
-        self.clusters.heard(sender, expensive, message.stamp_s if isinstance(message, STAMPED) else None)
+        self.clusters.heard(sender, message, expensive=expensive)
         if isinstance(message, Hello):
             self.exchange.on_hello(sender, message)
             return
-        tree = self.tree(message.origin)
-        tree.silent.pop(sender, None)
+        tree = self.trees.get(message.origin) or self.tree(message.origin)
+        if sender in tree.silent:
+            del tree.silent[sender]
         if sender == tree.parent:
             self.exchange.parent_alive(tree)
-        self._take(tree, sender, message)
+        if isinstance(message, Copy):
+            self._propagation(tree, sender, message.sequence, message.payload)
+        else:
+            self._take(tree, sender, message)
 
     def _take(self, tree: Tree, sender: str, message: Message) -> None:
         match message:
-            case Copy(sequence=sequence, payload=payload):
-                self._propagation(tree, sender, sequence, payload)
             case Declare():
                 self._new_child(tree, sender, message)
             case Hearsay(host=host):
@@ -370,15 +369,18 @@ class ClusterTree(Core):
     def _propagation(self, tree: Tree, sender: str, sequence: int, payload: bytes) -> None:
         """PROPAGATION: accept a message above all seen so far only from the parent, and pass new messages on to the neighbours."""
         tree.known(sender).add(sequence)
-        newest = sequence >= tree.info.highest
-        if newest and sender != tree.parent and sender not in tree.children:
-            self.tell((sender,), Detach(0, tree.source, 0))
-        if sequence in tree.info or (newest and sender != tree.parent):
+        highest = tree.info.highest
+        newest = sequence >= highest
+        if newest and sender != tree.parent:
+            if sender not in tree.children:
+                self.tell((sender,), Detach(0, tree.source, 0))
+            return
+        if sequence <= highest and sequence in tree.info:
             return
         self._accept(tree, sequence, payload, sender, Purpose.DATA if newest else Purpose.REPAIR)
         if newest and sequence % SAID_EVERY == 0:
             self.tell((tree.parent,), Info(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self.stamp_s()))
-        if tree.has_gaps:
+        if tree.info.has_gaps:
             self.exchange.on_gap(tree)
 
     def _accept(self, tree: Tree, sequence: int, payload: bytes, sender: str, purpose: Purpose) -> None:
@@ -386,6 +388,8 @@ class ClusterTree(Core):
         tree.payloads[sequence] = payload
         self.env.store(f"message/{tree.source}/{sequence}", payload)
         self.delivery.deliver(tree.source, sequence, payload)
+        if sender == tree.parent and not tree.children:
+            return
         takers = [
             host
             for host in tree.neighbours

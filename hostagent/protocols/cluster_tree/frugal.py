@@ -172,7 +172,8 @@ class Frugal(Exchange):
 
     def parent_alive(self, tree: Tree) -> None:
         """Watch the parent, inside or outside the cluster. Any message from the parent counts as an answer."""
-        self._questions.pop(tree.source, None)
+        if self._questions:
+            self._questions.pop(tree.source, None)
         if tree.parent in tree.asked_s:
             self._core.answered(tree)
         self._core.set(tree, "PA")
@@ -259,7 +260,7 @@ class Frugal(Exchange):
 
     def sent_copy(self, tree: Tree, host: str) -> None:
         """Send the answer that a child is owed together with the message."""
-        if (tree.source, host) in self._owed:
+        if self._owed and (tree.source, host) in self._owed:
             del self._owed[tree.source, host]
             self._core.tell((host,), self._report(tree))
 
@@ -325,7 +326,7 @@ class Frugal(Exchange):
     def _ask_for_gaps(self, tree: Tree) -> None:
         """Tell the parent which messages are missing, until none is."""
         self._asking.pop(tree.source, None)
-        if tree.parent and (tree.has_gaps or self._is_behind(tree)):
+        if tree.parent and (tree.info.has_gaps or self._is_behind(tree)):
             self._core.tell((tree.parent,), self._report(tree))
             self._asking.setdefault(tree.source)
             self._env.set_timer(f"GAP/{tree.source}", self._core.again_s())
@@ -352,7 +353,7 @@ class Frugal(Exchange):
                 self._known.say_hello(target)
             for tree in led:
                 self._core.tell((target,), self._report(tree))
-        orphan, gaps = any(map(self._is_orphan, led)), any(tree.has_gaps for tree in led)
+        orphan, gaps = any(map(self._is_orphan, led)), any(tree.info.has_gaps for tree in led)
         slowest_ms = self._parameters.np1_ms if orphan else self._parameters.ein_ms if gaps else self._parameters.gfx_ms
         left = self._worth_probing(led).bit_count()
         self._pace_s = min((SLOWING if left >= self._left else 1.0) * self._pace_s, slowest_ms / 1000)
@@ -377,7 +378,7 @@ class Frugal(Exchange):
 
     def _in_trouble(self, tree: Tree) -> bool:
         """Whether this host is an orphan, or has a gap."""
-        return self._is_orphan(tree) or tree.has_gaps
+        return self._is_orphan(tree) or tree.info.has_gaps
 
     def _target(self, led: list[Tree]) -> str:
         """The host whose turn it is: one of the cluster that was not probed for the longest time."""

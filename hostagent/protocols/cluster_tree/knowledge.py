@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from hostagent.contract.environment import Environment
+from hostagent.contract.messages import Message
+from hostagent.protocols.cluster_tree.messages import Hello, Info
 from hostagent.protocols.cluster_tree.parameters import ClusterTreeParameters
 
 # Number of last transit times from a host, of which the shortest counts: queues only add to it.
@@ -16,6 +18,9 @@ SAMPLES = 8
 GAP = 2.5
 # Smaller differences are noise of the machine.
 NOISE_S = 0.0002
+
+STAMPED = (Info, Hello)
+"""The messages that carry the sender's clock."""
 
 
 class Clusters:
@@ -26,7 +31,7 @@ class Clusters:
         self._env = env
         self._parameters = parameters
 
-    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:
+    def heard(self, sender: str, message: Message, *, expensive: bool) -> None:
         """A message came from `sender`, with this cost bit, and perhaps with the sender's clock."""
 
     def _put(self, host: str, *, inside: bool) -> None:
@@ -39,9 +44,10 @@ class Clusters:
 class ByCostBit(Clusters):
     """UPDATE-CLUSTER: a host whose message crossed no expensive link is in the cluster."""
 
-    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:  # noqa: ARG002 - the bit says it all
+    def heard(self, sender: str, message: Message, *, expensive: bool) -> None:  # noqa: ARG002 - the bit says it all
         """Believe the bit."""
-        self._put(sender, inside=not expensive)
+        if (sender in self.members) == expensive:
+            self._put(sender, inside=not expensive)
 
 
 class ByList(Clusters):
@@ -69,10 +75,10 @@ class ByTransitTime(Clusters):
         self._judged = self._wrongly = 0
         self._told = 0
 
-    def heard(self, sender: str, expensive: bool, stamp_s: float | None) -> None:
+    def heard(self, sender: str, message: Message, *, expensive: bool) -> None:
         """Sort the sender into one of the populations, and count whether the bit says the same."""
-        if stamp_s is not None:
-            self._transits.setdefault(sender, deque(maxlen=SAMPLES)).append(self._env.now() - stamp_s)
+        if isinstance(message, STAMPED):
+            self._transits.setdefault(sender, deque(maxlen=SAMPLES)).append(self._env.now() - message.stamp_s)
             self._divide()
         self._judged += 1
         self._wrongly += (sender in self.members) == expensive

@@ -53,11 +53,6 @@ class Tree:
         return self.map[host].highest if host in self.map else 0
 
     @property
-    def has_gaps(self) -> bool:
-        """Whether a message below the highest is missing."""
-        return self.info.highest > self.info.prefix
-
-    @property
     def neighbours(self) -> tuple[str, ...]:
         """The parent, if there is one, and the children."""
         if not self.parent:
