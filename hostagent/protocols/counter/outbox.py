@@ -70,11 +70,6 @@ class Outbox(Part):
         self._restarted = False
 
     @property
-    def unfinished(self) -> int:
-        """How many messages are not in the token yet."""
-        return max(0, next(reversed(self._own), 0) - self.attached)
-
-    @property
     def is_waiting(self) -> bool:
         """Whether there are messages that are not in the token yet."""
         return self._sent > self.attached or self._sent + 1 in self._own

@@ -125,8 +125,8 @@ class Counter(Core):
 
     @property
     def unfinished(self) -> int:
-        """The messages that are not in the token yet. Without flow control nobody is held back, as in the paper."""
-        return self._outbox.unfinished if self.parameters.flow_control else 0
+        """The messages that wait for flow control. Without it nobody is held back, as in the paper."""
+        return self._outbox.unsent if self.parameters.flow_control else 0
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Send a message now, or when flow control allows it."""
