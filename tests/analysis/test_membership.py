@@ -136,6 +136,14 @@ def test_a_member_that_never_asked_must_not_vanish_from_the_view():
     assert "h1 had view 1 of group 1 with h1, h2, h4, without h3," in judged(G.VIEW_CONVERGENCE, *events).reason
 
 
+def test_who_left_and_joined_again_before_any_view_was_installed_is_still_a_member():
+    elsewhere = sent("h2", 0, group=2)
+    events = elsewhere, asked("h1", 1, "leave"), asked("h1", 2)
+    assert judged(G.VIEW_CONVERGENCE, *events).verdict is Verdict.HOLDS
+    assert judged(G.VIEW_CONVERGENCE, *events, view("h2", 3, 1)).reason.startswith("h1 had no view of group 1,")
+    assert judged(G.VIEW_CONVERGENCE, elsewhere, asked("h1", 2)).reason.startswith("h1 had no view of group 1,")
+
+
 def test_safe_is_about_commits_where_a_protocol_says_so():
     for core, verdict in ((g.CommitsWhatIsSafe, Verdict.HOLDS), (g.CommitsAfterOne, Verdict.VIOLATED)):
         stage = plays.last_first(core)

@@ -4,6 +4,8 @@ Without this promise a protocol that ignores every request would keep all promis
 end, `promise.patience_ms` after the last request and the last fault. Then every member has the same view. Who asked to join last is in that
 view, and who asked to leave last is not; all other initial members are in it, unless they were down or paused in the run: whether such a
 host must ask to join again is a matter of the protocol.
+
+A host that left before it joined was an initial member. As long as nobody has installed a view of the group, it still is.
 """
 
 from collections.abc import Iterator
@@ -32,7 +34,8 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         last = {request.host: request for request in history.requests if request.group == group}
         members = _members(group, last, views, connectivity)
         cases += len(members)
-        for sentence, request, view in _problems(group, members, last, views, time):
+        stayed = frozenset() if group in views.groups else _first_left(group, history)
+        for sentence, request, view in _problems(group, members, stayed, last, views, time):
             too_soon = since_ns + connectivity.patience_ns(promise) > history.ended_ns
             end = f"when the run ended at {time(history.ended_ns)}"
             if too_soon:
@@ -55,11 +58,21 @@ def _members(group: int, last: dict[str, MembershipRequest], views: Views, conne
     ]
 
 
-def _problems(group: int, members: list[str], last: dict[str, MembershipRequest], views: Views, time: Clock) -> Iterator[Problem]:
-    """What is wrong with the last views of the members of a group."""
+def _first_left(group: int, history: History) -> frozenset[str]:
+    """The hosts whose first request was to leave the group."""
+    first = {request.host: request for request in reversed(history.requests) if request.group == group}
+    return frozenset(host for host, request in first.items() if not request.joins)
+
+
+def _problems(
+    group: int, members: list[str], stayed: frozenset[str], last: dict[str, MembershipRequest], views: Views, time: Clock
+) -> Iterator[Problem]:
+    """What is wrong with the last views of the members of a group. Those that stayed need none."""
     newest = max(last.values())
     latest = {host: views.latest(host, group) for host in members}
     for host, view in latest.items():
+        if view is None and host in stayed:
+            continue
         for asker, request in last.items():
             asked = f"though {asker} asked to {'join' if request.joins else 'leave'} at {time(request.at_ns)},"
             if view is None or (asker in view.members) != request.joins:
