@@ -5,7 +5,7 @@ import pytest
 
 from hostagent.contract.messages import Purpose
 from hostagent.parts.tokens.pieces import LONGEST_CHUNK, MOST_PIECES, Assembly, cut
-from hostagent.parts.tokens.places import following
+from hostagent.parts.tokens.places import MOST_HOSTS, following
 from hostagent.parts.tokens.reformation import Reform, Vote
 from hostagent.parts.tokens.ring import Token
 from hostagent.protocols import PROTOCOLS
@@ -500,6 +500,11 @@ def test_parameters_that_make_no_sense_are_refused_with_a_sentence(parameters, h
     core = PROTOCOLS["counter"]
     with pytest.raises(ValueError, match=sentence):
         core.check(core.Parameters(**parameters), tuple(f"h{n}" for n in range(1, hosts + 1)))
+
+
+def test_the_default_numbers_are_for_as_many_hosts_as_a_token_has_room_for():
+    for hosts in (1, 2, MOST_HOSTS):
+        Counter.check(CounterParameters(), tuple(f"h{n}" for n in range(1, hosts + 1)))
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ class CounterParameters(RingParameters, frozen=True, kw_only=True):
     committed no later for it, as they are added to the token at that time in either case; packed, they are fewer packets."""
     window: Count = 512
     """The most messages that a host sends between two of its turns."""
-    buffer: Count = 16_000
+    buffer: Count = 41_000
     """Messages that a host may have or lack without having committed them. From three quarters on it is nearly full (local field)."""
-    overload: Count = 12_000
+    overload: Count = 31_000
     """From this many messages in the system state on, the network counts as nearly overloaded (global field)."""
 
     def is_for_all(self, state: Carried) -> bool:
