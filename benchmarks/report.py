@@ -75,7 +75,8 @@ class Result:
         """Print the result, for people or for machines."""
         if as_json:
             rows = [comparison.as_json() for comparison in self.comparisons]
-            print(json.dumps({"benchmark": self.title, "yardstick": self.yardstick, "cores": os.cpu_count(), "rows": rows}))
+            head = {"benchmark": self.title, "yardstick": self.yardstick, "cores": os.cpu_count()}
+            print(json.dumps({**head, "rows": rows, "notes": list(self.notes)}))
             return
         table = Table(title=self.title)
         table.add_column("")

@@ -41,7 +41,7 @@ from testbed.running.tasks import Task
 from testbed.terminal import Progress, errors
 from topologies import find
 
-NETWORKS = {"one LAN": "lan:hosts=5", "three LANs": "clusters:k=3,size=2"}
+NETWORKS = {"one LAN": "lan:hosts=5", "three LANs": "clusters:k=3,size=2,shape=ring"}
 PROTOCOLS = ("basic", "cluster-tree", "sequencer", "totem", "counter")
 ORDERED = frozenset({"sequencer", "totem", "counter"})
 BARE, COROSYNC = "bare UDP", "guest:corosync"

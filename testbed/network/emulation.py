@@ -136,6 +136,8 @@ def make_switches(plan: Plan) -> None:
     switches = [word for switch in plan.network.switches for word in plan.bridge_command(switch)]
     # Wait until the switches are made: Open vSwitch clears the queueing disciplines of a port that is added.
     vswitch.control(switches, PATIENCE_S)
+    if not plan.kernel_datapath:
+        vswitch.widen({end.interface for link in plan.network.links for end in plan.ends(link) if not end.namespace})
 
 
 def _checksums_in_software(interface: str) -> None:

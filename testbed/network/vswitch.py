@@ -1,8 +1,11 @@
 """Open vSwitch on this machine. A run has its own bridges, but all runs share the daemon, which may die during a run."""
 
+import contextlib
+import ctypes
 import os
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from testbed.errors import CannotRun
@@ -12,6 +15,13 @@ from testbed.network.shell import ip, run
 PATIENCE_S = 60
 # The uptime from which on Open vSwitch sees the processors of the machine.
 BOOT_S = 10.5
+# What a port in userspace holds until the daemon reads it. The kernel's default, 208 KiB, is full after some ninety packets of a kilobyte.
+PORT_BUFFER = 8 << 20
+# Like SO_RCVBUF, but not bounded by the limit for ordinary users.
+_SO_RCVBUFFORCE = 33
+# The same number on all architectures.
+_PIDFD_GETFD = 438
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def run_directory() -> Path:
@@ -31,6 +41,32 @@ def wait_after_boot() -> None:
 def control(words: Sequence[str], patience_s: float = PATIENCE_S) -> None:
     """Run `ovs-vsctl` with these arguments, as one transaction, and wait until the daemon has carried it out."""
     run(["ovs-vsctl", f"--timeout={patience_s:.0f}", *words])
+
+
+def widen(interfaces: Collection[str]) -> int:
+    """Give the daemon more room for what arrives at these ports of bridges in userspace. Returns how many sockets have it now.
+
+    The daemon reads each port through a packet socket and leaves its buffer as the kernel makes it. If this kernel lets nobody
+    at the sockets of another process, they stay as they are: what they do not hold is counted as dropped in either case.
+    """
+    daemon = _daemon()
+    if daemon is None:
+        return 0
+    ours = {Path("/sys/class/net", interface, "ifindex").read_text().strip() for interface in interfaces}
+    rows = [line.split() for line in Path("/proc/net/packet").read_text().splitlines()[1:]]
+    wanted = {f"socket:[{inode}]" for *_, index, _, _, _, inode in rows if index in ours}
+    widened = 0
+    process = os.pidfd_open(daemon[0])
+    try:
+        for entry in Path("/proc", str(daemon[0]), "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if str(entry.readlink()) in wanted and (copy := _LIBC.syscall(_PIDFD_GETFD, process, int(entry.name), 0)) >= 0:
+                    with socket.socket(fileno=copy) as port:
+                        port.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, PORT_BUFFER)
+                    widened += 1
+    finally:
+        os.close(process)
+    return widened
 
 
 def delete(bridges: Sequence[str]) -> list[str]:

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from hostagent.runtime.namespace import inside
-from testbed.network import record, shaping
+from testbed.network import record, shaping, vswitch
 from testbed.network.emulation import emulate
 from testbed.network.shaping import Drops
-from topologies import clusters
+from topologies import clusters, lan
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("nothing_left_behind")]
 
@@ -63,3 +63,19 @@ def test_a_flood_arrives_or_is_counted_as_dropped(properties, causes, machine, t
             dropped = total(plan) - before
     assert arrived + dropped.loss + dropped.queue + dropped.overrun == 2000
     assert all(getattr(dropped, cause) > 0 for cause in causes)
+
+
+def test_a_port_holds_a_burst_until_the_switch_reads_it(machine, tmp_path):
+    """Two thousand packets of a kilobyte at once; with the kernel's buffer a port holds some ninety."""
+    if machine.kernel_datapath:
+        pytest.skip("the switches of this machine have no packet sockets")
+    network = lan(2)
+    with record.claim() as private, emulate(network, machine, private, tmp_path / "log", lambda *_: None) as running:
+        plan = running.plan
+        interfaces = {end.interface for link in network.links for end in plan.ends(link) if not end.namespace}
+        assert vswitch.widen(interfaces) == len(interfaces) == 2
+        with contextlib.closing(udp(plan, "h1")) as sender, contextlib.closing(udp(plan, "h2")) as receiver:
+            for _ in range(2000):
+                sender.sendto(bytes(1024), (network.addresses["h2"], PORT))
+            assert drain(receiver) == 2000
+        assert total(plan) == Drops()
