@@ -38,18 +38,29 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence if sources broadcast late or not at all: the run shows its own limits then, and not what was asked for."""
+        """A sentence if sources broadcast late or not at all, or agents read too slowly.
+
+        The run shows its own limits then, and not what was asked for.
+        """
         if self.late_ms_p99 is not None and self.late_ms_p99 > BEHIND_MS:
             half = f"half of them more than {self.late_ms_p50:,.0f} ms, " if round(self.late_ms_p50 or 0) else ""
             late = [f"messages left later than asked for: {half}1 % more than {self.late_ms_p99:,.0f} ms"]
         else:
             late = []
         held_back = [f"{self.held_back:,} messages were never broadcast"] if self.held_back else []
+        unread = [f"agents did not read {self.overruns:,} datagrams in time, which were lost"] if self.overruns else []
+        if not (late or held_back or unread):
+            return ()
         offered, achieved = self.offered_per_second, self.achieved_per_second
         if (late or held_back) and offered is not None and achieved is not None and achieved < KEPT_UP * offered:
-            rates = f"{_rate_text(offered)} messages a second offered, {_rate_text(achieved)} achieved"
-            return ("; ".join([f"the sources fell behind: {rates}", *late, *held_back]),)
-        return ("; ".join([*late, *held_back]),) if late or held_back else ()
+            behind = [
+                f"the sources fell behind: {_rate_text(offered)} messages a second offered, {_rate_text(achieved)} achieved"
+            ]
+        else:
+            behind = []
+        share = self.busiest_agent_share
+        busy = [f"the busiest agent, {self.busiest_agent}, used {share:.0%} of a processor"] if share is not None else []
+        return ("; ".join([*behind, *late, *held_back, *unread, *busy]),)
 
 
 def load(history: History, deliveries: pa.Table, counters: Mapping[str, Mapping[str, int]]) -> Load:

@@ -37,6 +37,8 @@ from topologies.network import Link, Network, group_address
 
 # If no packet arrives for this time, plus the delays of links, no packet is in flight.
 QUIET_S = 0.3
+# The longest time for which packets that are in flight are waited for: queues are short, and agents send nothing any more.
+QUIET_WITHIN_S = 60.0
 # The size of the longest packet on a link.
 FRAME_BITS = 1514 * 8
 # The period of reading event logs while a fault waits for an event.
@@ -297,11 +299,17 @@ def _sleep_until(moment: float, stage: Stage) -> None:
 
 
 def _wait_until_quiet(stage: Stage) -> None:
-    """Wait until no counter has changed for longer than a packet can be in flight."""
+    """Wait until no counter has changed for longer than a packet can be in flight, and no longer than QUIET_WITHIN_S."""
     scenario, agents = stage.task.scenario, stage.agents
     quiet_s = quiet_time_s(scenario.network, (*scenario.network.links, *stage.injector.current.values()), scenario.faults)
     before: object = None
+    until = time.monotonic() + max(QUIET_WITHIN_S, 10 * quiet_s)
     while before != (now := agents.counters()):
+        if time.monotonic() > until:
+            stage.problems.append(
+                "packets were still arriving a minute after the hosts had stopped sending, so not all are counted"
+            )
+            return
         before = now
         agents.notice()
         time.sleep(quiet_s)
