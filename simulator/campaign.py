@@ -31,7 +31,7 @@ class Line(msgspec.Struct, frozen=True):
     happened: tuple[str, ...] = ()
     """The events that only some runs have."""
     longest_ms: dict[str, float] = {}
-    """For each promise of a time bound that was tested, the longest time seen."""
+    """For each promise of a time bound that was tested, the longest time seen; for *one token*, how long a second one lived, if one did."""
 
 
 @dataclass
@@ -53,7 +53,9 @@ class Tally:
     lost_beyond: Counter[str] = field(default_factory=Counter)
     """The promises broken beyond the assumptions."""
     longest_ms: dict[str, float] = field(default_factory=dict)
-    """For each time bound, the longest time seen in cases within the assumptions."""
+    """For each time bound, and for second tokens, the longest time seen in cases within the assumptions."""
+    timed: Counter[str] = field(default_factory=Counter)
+    """How many of these cases had such a time."""
     happened: Counter[str] = field(default_factory=Counter)
     """In how many of all cases each event happened that only some runs have."""
 
@@ -68,6 +70,7 @@ class Tally:
             self.lost_beyond.update(line.broken)
             return
         self.tested.update({promise: int(tested) for promise, tested in line.tested.items()})
+        self.timed.update(line.longest_ms.keys())
         for promise, longest_ms in line.longest_ms.items():
             self.longest_ms[promise] = max(longest_ms, self.longest_ms.get(promise, 0.0))
         if line.verdict == "violated":

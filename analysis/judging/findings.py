@@ -56,7 +56,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     bound_ms: float | None = None
     """For a promise with a time bound: the time that is allowed."""
     longest_ms: float | None = None
-    """For a promise with a time bound: the longest time that was seen in a case."""
+    """For a promise with a time bound: the longest time that was seen in a case. For *one token*: how long a token lived beside one of a
+    later generation, None if none did."""
 
 
 Shown = BroadcastEvent | Delivery | Sample | ParentChange | View | MembershipRequest | TokenChange | Transit | Witness

@@ -77,9 +77,11 @@ def _one_token(run: MeasuredRun) -> Claim:
     """The verdict of the run is about this too, as it is a promise of the protocol that the packets show."""
     held = sum(line.details["held"] for line in run.logged("token"))
     generations = len({line.details["generation"] for line in run.logged("token")})
+    beside_ms = run.summary.checks[Guarantee.ONE_TOKEN].longest_ms or 0.0
     verdict, text = run.summary.verdict, f"{run.label}: there are never two tokens of one generation"
     holds = {"holds": True, "violated": False}.get(verdict)
-    return Claim("3.3", text, holds, f"{held} turns of owners in {generations} generations; the verdict is: {verdict}")
+    told = f"{held} turns of owners in {generations} generations, a second token for {beside_ms:.0f} ms at most"
+    return Claim("3.3", text, holds, f"{told}; the verdict is: {verdict}")
 
 
 def _members(run: MeasuredRun) -> Claim:

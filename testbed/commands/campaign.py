@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from analysis.judging.findings import Verdict
+from hostagent.contract.promises import Guarantee
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime import own
 from hostagent.runtime.failures import CoreFailed
@@ -114,6 +115,9 @@ def print_tally(protocol: str, tally: campaigns.Tally, parameters: dict[str, Any
     )
     output.print(f"  within its assumptions:  {_verdicts(tally.within)}")
     longest = {name: f", the longest took {longest_ms:.0f} ms" for name, longest_ms in tally.longest_ms.items()}
+    if (one := str(Guarantee.ONE_TOKEN)) in tally.tested and Guarantee.VIEW_PROGRESS not in tally.tested:
+        lived = f" for {tally.longest_ms[one]:.0f} ms at most" if one in tally.timed else ""
+        longest[one] = f", a second one lived in {tally.timed[one]} of them{lived}"
     tested = ", ".join(f"{name} in {count}{longest.get(name, '')}" for name, count in tally.tested.items() if count) or "nothing"
     print_sentence(f"  tested:                  {tested}")
     if never := [name for name, count in tally.tested.items() if not count]:

@@ -1,5 +1,8 @@
 """Views and safe delivery, on histories made by hand: who is asked, and who is not."""
 
+from itertools import chain
+from operator import itemgetter
+
 import msgspec
 import pytest
 
@@ -8,6 +11,7 @@ from analysis.judging.findings import not_tested
 from analysis.judging.history import make
 from analysis.judging.judge import CHECKS, Verdict
 from hostagent.contract.promises import Guarantee, Step
+from runfiles.format import FaultRecord
 from tests.analysis import group_mutants as g
 from tests.analysis import plays
 from tests.analysis.stage import SECOND, Stage, numbered, promise, star
@@ -189,6 +193,37 @@ def test_another_generation_is_another_token_and_a_crash_takes_a_token_along():
         other.core.hold(g.Token(0, other.host, 0, number, 99))
         other.carry_out()
         assert CHECKS[G.ONE_TOKEN](stage.history(), promise(), stage.connectivity()).verdict is verdict
+
+
+def held(host, generation, since_ms, until_ms=None):
+    yield host, since_ms * MS, "token", "", 0, {"generation": generation, "held": True}
+    if until_ms is not None:
+        yield host, until_ms * MS, "token", "", 0, {"generation": generation, "held": False}
+
+
+@pytest.mark.parametrize(
+    ("turns", "longest_ms"),
+    [
+        ((held("h1", 1, 0, 10), held("h2", 2, 10, 20)), None),
+        ((held("h1", 1, 0, 25), held("h2", 2, 10, 20)), 15.0),
+        # The older token is on its way for a while, and the third generation begins later than the second.
+        ((held("h1", 1, 0, 5), held("h2", 2, 10, 20), held("h3", 3, 30, 40), held("h3", 1, 50, 60)), 50.0),
+        # A token dies with its owner.
+        ((held("h4", 1, 0), held("h2", 2, 10, 20)), 2.0),
+        ((held("h4", 1, 0), held("h2", 2, 15, 20)), None),
+    ],
+)
+def test_how_long_a_token_lives_beside_one_of_a_later_generation_is_told(turns, longest_ms):
+    events = sorted((sent("h1", 0), *chain(*turns)), key=itemgetter(1))
+    history = make(("h1", "h2", "h3", "h4"), numbered(*events), SECOND, (), ())
+    crash = FaultRecord(fault="crash", target="h4", asked_ns=12 * MS, applied_ns=12 * MS)
+    connectivity = Connectivity(star(4), [crash], SECOND)
+    finding = CHECKS[G.ONE_TOKEN](history, promise(), connectivity)
+    told = f"a token lived for up to {longest_ms:.3f} ms beside one of a later generation" if longest_ms else ""
+    assert (finding.verdict, finding.longest_ms, finding.reason) == (Verdict.HOLDS, longest_ms, told)
+    # Rings that split each have a token.
+    splits = msgspec.structs.replace(promise(), guarantees=(G.VIEW_PROGRESS,))
+    assert CHECKS[G.ONE_TOKEN](history, splits, connectivity).longest_ms is None
 
 
 def test_a_line_about_a_token_without_a_generation_is_the_protocols_own():

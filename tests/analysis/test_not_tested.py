@@ -123,3 +123,17 @@ def test_a_campaign_counts_how_often_each_promise_was_tested(capsys):
     said = capsys.readouterr().out
     assert "tested:                  validity in 2\n" in said
     assert "no schedule tested:      cluster tree\n" in said
+
+
+def test_a_campaign_tells_in_how_many_cases_a_second_token_lived_and_how_long(capsys):
+    seed = next(seed for seed in range(50) if not draw_case("optimistic", seed, brief=True)[0].beyond)
+    line = msgspec.structs.replace(run_seed("optimistic", seed, {}, brief=True), longest_ms={})
+    tally = Tally()
+    for longest_ms in ({}, {"one token": 20.0}, {"one token": 1528.4}, {"one token": 7.0}):
+        tally.add(msgspec.structs.replace(line, longest_ms=longest_ms))
+    tally.add(msgspec.structs.replace(line, longest_ms={"one token": 9999.0}, beyond=True))
+    for one in (tally, Tally(tested=tally.tested)):
+        print_tally("optimistic", one, {})
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one token in 4, a second one lived in 3 of them for 1528 ms at most," in said
+    assert "one token in 4, a second one lived in 0 of them," in said

@@ -7,7 +7,16 @@ import msgspec
 import pytest
 
 from hostagent.protocols import PROTOCOLS
-from scenarios.counter_tokens.three_lans import COROSYNC, PARAMETERS, SPREAD, WARM_UP_S, scenario
+from scenarios.counter_tokens.three_lans import (
+    COROSYNC,
+    IDLE,
+    IDLE_PER_SECOND,
+    PARAMETERS,
+    SETTLED_S,
+    SPREAD,
+    WARM_UP_S,
+    scenario,
+)
 from simulator.engine import Outcome, simulate
 
 PACK_MS = 25.0
@@ -37,3 +46,19 @@ def test_at_200_messages_a_second_all_are_ahead_in_packets_and_all_but_the_safe_
     assert len(took) == 5 * variant.scenario.workload.messages
     assert len(crossed) / variant.scenario.workload.messages < min(SPREAD["200"].packets, COROSYNC["200"].packets)
     assert (median(took) < min(SPREAD["200"].delay_ms, COROSYNC["200"].delay_ms)) is is_in_time
+
+
+@pytest.mark.parametrize("protocol", ["totem", "optimistic", "counter"])
+def test_an_idle_ring_costs_less_than_spreads_by_default(protocol):
+    (variant,) = (variant for variant in scenario() if variant.label == "totem-idle")
+    core, crossed_s = PROTOCOLS[protocol], []
+    simulate(
+        variant.scenario,
+        core,
+        core.Parameters(),
+        seed=1,
+        on_crossing=lambda at_ns, pipe, _: crossed_s.append(at_ns / 1e9) if pipe.expensive else None,
+    )
+    begin_s, end_s = WARM_UP_S + SETTLED_S, WARM_UP_S + IDLE[1] / 1000
+    per_second = sum(begin_s <= at_s < end_s for at_s in crossed_s) / (end_s - begin_s)
+    assert 0.1 < per_second < IDLE_PER_SECOND

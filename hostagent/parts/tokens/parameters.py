@@ -29,7 +29,14 @@ class Carried(Numbered, Protocol):
         """Whether there is nothing to do any more."""
 
 
-class RingParameters(Parameters, frozen=True, kw_only=True):
+class IdleParameters(Parameters, frozen=True, kw_only=True):
+    """What a token costs that nobody needs."""
+
+    idle_packets_per_second: Annotated[float, msgspec.Meta(ge=0.01, le=1e5)] = 2.5
+    """What the ring may cost when there is nothing to do, in packets without multicast: owners keep the token accordingly longer."""
+
+
+class RingParameters(IdleParameters, frozen=True, kw_only=True):
     """How long owners keep the token, and when it counts as lost."""
 
     token_owner_ms: Milliseconds = 3.0
@@ -38,8 +45,6 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     """L: how often a token is reissued before the next owner counts as failed."""
     longest_wait_ms: Milliseconds = 2000.0
     """No answer is awaited for longer: more than a round trip over three links with a delay of 200 ms each."""
-    idle_packets_per_second: Annotated[float, msgspec.Meta(ge=0.01, le=1e5)] = 2.5
-    """What the ring may cost when there is nothing to do, in packets without multicast: owners keep the token accordingly longer."""
 
     def is_for_all(self, state: Carried) -> bool:  # noqa: ARG002 - other rings choose by the token
         """Whether all members hear this token. If not, the next owner does, and the last one, which listens for it."""

@@ -4,7 +4,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from hostagent.contract.core import Milliseconds, Parameters
+from hostagent.contract.core import Milliseconds
+from hostagent.parts.tokens.parameters import IdleParameters
 
 TRIES: Final = 8
 """How often a token is passed on again before it counts as lost, after a time-out or two rotations each time, whichever is longer."""
@@ -12,7 +13,7 @@ JOINS: Final = 6
 """Hosts that have not agreed on a membership in this many time-outs are left out of it."""
 
 
-class TotemParameters(Parameters, frozen=True, kw_only=True):
+class TotemParameters(IdleParameters, frozen=True, kw_only=True):
     """When messages are delivered, how many may be under way, and how long to wait."""
 
     delivery: Literal["agreed", "safe"] = "agreed"
@@ -22,9 +23,6 @@ class TotemParameters(Parameters, frozen=True, kw_only=True):
     the default queue of a link, for one copy."""
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 100
     """Messages that one member may send when it is passed the token: so that the others get their turn, and queues do not overflow."""
-    idle_ms: Milliseconds = 3000.0
-    """Nobody has anything to send: how long the token stays where it is before it goes round once, to see who is alive. With six hosts that
-    is two packets a second in all."""
     keep_ms: Milliseconds = 500.0
     """Only one host sends: how long it keeps the token at most before the others can say what they lack."""
     first_wait_ms: Milliseconds = 200.0
@@ -43,13 +41,14 @@ class TotemParameters(Parameters, frozen=True, kw_only=True):
             )
         if self.first_wait_ms > self.longest_wait_ms:
             raise ValueError(f"first_wait_ms={self.first_wait_ms:g} must not be above longest_wait_ms={self.longest_wait_ms:g}")
-        if self.keep_ms > self.idle_ms:
-            raise ValueError(
-                f"keep_ms={self.keep_ms:g} must not be above idle_ms={self.idle_ms:g}: "
-                f"a host that sends must not keep the token longer than one that does not"
-            )
 
-    @property
-    def patience_ms(self) -> float:
+    def idle_s(self, hosts: int) -> float:
+        """Nobody has anything to send: how long the token stays where it is before it goes round once, to see who is alive.
+
+        A host that sends does not keep the token for longer than one that does not.
+        """
+        return max(hosts / self.idle_packets_per_second, self.keep_ms / 1000)
+
+    def patience_ms(self, hosts: int) -> float:
         """A host that is gone is noticed when an idle token goes round, then a ring without it is agreed on, perhaps in three attempts."""
-        return self.idle_ms + self.probe_ms + (2 * TRIES + 3 * JOINS) * self.longest_wait_ms
+        return 1000 * self.idle_s(hosts) + self.probe_ms + (2 * TRIES + 3 * JOINS) * self.longest_wait_ms

@@ -29,7 +29,7 @@ with itself alone, as extended virtual synchrony asks, and what was never sent w
 
 Messages. On a ring of n hosts with M messages in a rotation, (n - 1) + n/M datagrams per message: `Data` to each other member (data;
 repair when it was asked for) and `Token` to the next (control). On a network that multicasts, 1 + n/M. A host that sends alone keeps the
-token, so that a rotation may serve many messages; an idle ring passes the token once round in `idle_ms`. `Wake` asks for a token that
+token, so that a rotation may serve many messages; an idle ring sends `idle_packets_per_second`. `Wake` asks for a token that
 somebody keeps. Gathering: `Join` to every host in each round of proposals, `Commit` 2n times. A `Probe` each `probe_ms` to each host
 outside the ring.
 
@@ -113,7 +113,7 @@ class Totem(Core):
     def promise(cls, parameters: TotemParameters, hosts: int) -> Promise:
         """One strict order, whatever happens, and what extended virtual synchrony says of views.
 
-        An idle ring passes the token round once in `idle_ms`, or twice where tokens are lost.
+        An idle ring passes the token round once in `idle_s`, or twice where tokens are lost.
         """
         guarantees = (
             *(Guarantee.NO_CREATION, Guarantee.NO_DUPLICATION, Guarantee.ACYCLIC_ORDER),
@@ -126,8 +126,8 @@ class Totem(Core):
             orders=(Order(Scope.MULTIPLE_GROUP, Strength.STRICT),),
             token_kind=cls.messages.index(Token),
             carrier=Carrier.ANYONE,
-            patience_ms=parameters.patience_ms,
-            background_per_second=2 * 1000 / parameters.idle_ms,
+            patience_ms=parameters.patience_ms(hosts),
+            background_per_second=2 / parameters.idle_s(hosts),
             retained=8 * hosts + parameters.window_size,
         )
 

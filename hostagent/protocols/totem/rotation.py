@@ -15,10 +15,11 @@ rotations. The time-out follows the rotations that were seen and not disturbed (
 failed, the ring has lost a member.
 
 A token that nobody needs. When the token has come back twice to the member that was the last to send and nobody else had anything to
-send, that member may keep it: for `keep_ms` while it sends, for `idle_ms` while nobody does. While it sends, it sends no more often than
-a token that goes round would let it, unless a datagram is full; so messages still share datagrams. All others know who keeps the token
-from having seen it pass, and send that member a `Wake` when they want the token, because of a message or of a gap. The host with the
-token passes it on at once then, and also when it is passed the token that it keeps once more.
+send, that member may keep it: for `keep_ms` while it sends, and while nobody does for so long that the ring sends
+`idle_packets_per_second`. While it sends, it sends no more often than a token that goes round would let it, unless a datagram is full; so
+messages still share datagrams. All others know who keeps the token from having seen it pass, and send that member a `Wake` when they want
+the token, because of a message or of a gap. The host with the token passes it on at once then, and also when it is passed the token that it
+keeps once more.
 """
 
 from typing import Final, Protocol
@@ -80,6 +81,7 @@ class Rotation(Part):
         super().__init__(env)
         self._parameters = parameters
         self._core = core
+        self._idle_s = parameters.idle_s(len(env.hosts))
         self._forget_times()
         self._allowance = 2 * FEWEST
         """Messages that this host may send in a rotation: doubled as long as nothing is lost, halved when something is."""
@@ -330,7 +332,7 @@ class Rotation(Part):
         elif self._sent:
             self._keep_a_while()
         else:
-            self.env.set_timer("hold", self._parameters.idle_ms / 1000)
+            self.env.set_timer("hold", self._idle_s)
 
     def _may_keep(self) -> bool:
         """Whether nobody else needs the token: all have all, nobody waits, and for safe delivery all know that all have all."""
@@ -395,7 +397,7 @@ class Rotation(Part):
 
     def _expect(self) -> None:
         """Wait for the token, or for another sign that it goes on."""
-        resting_s = self._parameters.idle_ms / 1000 if self._kept_by else 0.0
+        resting_s = self._idle_s if self._kept_by else 0.0
         self.env.set_timer("token", resting_s + self.wait_s)
 
     def _ask(self) -> None:

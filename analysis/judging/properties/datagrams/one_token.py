@@ -8,16 +8,23 @@ at the same time. A host that crashes takes its token along: a host that holds t
 The promise names the message kind of the token (`Promise.token_kind`). A datagram of this kind must leave a host only after the host has
 logged that it handed a token on; else there is a token that nobody held. Repeated datagrams are allowed, as datagrams may be lost: a host
 that takes the token a second time holds it while another host does. Captures do not show the kinds of the messages in a pack.
+
+A token that was given up for lost may live on beside its successor of a later generation: at a host that was cut off or paused, or that
+comes back. That breaks no promise, and the finding tells how long it lasted (`Finding.longest_ms`). Where the parts of a split network
+each go on, each of them has a token by right, so nothing is told there.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
+
+import msgspec
 
 from analysis.judging.connectivity import Connectivity
 from analysis.judging.findings import Clock, Finding, kept, violated, without_transits
 from analysis.judging.history import History, TokenChange, Transit
-from hostagent.contract.promises import Promise
+from hostagent.contract.promises import Guarantee, Promise
 
 
 class Hold(NamedTuple):
@@ -28,14 +35,15 @@ class Hold(NamedTuple):
     change: TokenChange
 
 
-def check(history: History, promise: Promise, _connectivity: Connectivity) -> Finding:
+def check(history: History, promise: Promise, connectivity: Connectivity) -> Finding:
     """Compare who holds the token when. A case is a host that begins to hold a token, or a datagram with a token."""
     if stop := without_transits(history):
         return stop
     sent = [transit for transit in history.transits or () if transit.kind == promise.token_kind]
     cases, time = sum(change.held for change in history.tokens) + len(sent), Clock(history)
     comparable = [change for change in history.tokens if change.host not in history.set_back]
-    for holds in _holds(comparable, None if history.damage else history.ended_ns).values():
+    generations = _holds(comparable, None if history.damage else history.ended_ns)
+    for holds in generations.values():
         for one, two in _overlaps(holds):
             until = f"until {time(one.end_ns)}" if one.end_ns <= history.ended_ns else "until the end"
             sentence = (
@@ -46,7 +54,14 @@ def check(history: History, promise: Promise, _connectivity: Connectivity) -> Fi
     if not history.damage and (forged := _forged(sent, history.tokens)) is not None:
         sentence = f"{forged.sender} sent {forged.to} a token at {time(forged.left_ns)}, but had never handed one on"
         return violated(cases, sentence, forged)
-    return kept(history, cases, "no host held a token")
+    found = kept(history, cases, "no host held a token")
+    if (
+        Guarantee.VIEW_PROGRESS in promise.guarantees
+        or (longest_ns := _longest_beside_successor_ns(generations, connectivity)) <= 0
+    ):
+        return found
+    told = f"a token lived for up to {longest_ns / 1e6:.3f} ms beside one of a later generation"
+    return msgspec.structs.replace(found, longest_ms=longest_ns / 1e6, reason=found.reason or told)
 
 
 def _holds(changes: Iterable[TokenChange], ended_ns: int | None) -> dict[int, list[Hold]]:
@@ -76,6 +91,19 @@ def _overlaps(holds: Iterable[Hold]) -> Iterator[tuple[Hold, Hold]]:
             yield longest, hold
         if longest is None or hold.end_ns > longest.end_ns:
             longest = hold
+
+
+def _longest_beside_successor_ns(generations: Mapping[int, list[Hold]], connectivity: Connectivity) -> int:
+    """From when a host first held a token of a later generation until a host last held this one, for the worst; a crash ends a hold."""
+    newest_first = [generations[generation] for generation in sorted(generations, reverse=True)]
+    succeeded_ns = accumulate((holds[0].start_ns for holds in newest_first), min)
+    ended_ns = (max(_ended_ns(hold, connectivity) for hold in holds) for holds in newest_first[1:])
+    return max((end - start for end, start in zip(ended_ns, succeeded_ns, strict=False)), default=0)
+
+
+def _ended_ns(hold: Hold, connectivity: Connectivity) -> int:
+    crashes = [applied for _, applied in connectivity.crashes.get(hold.change.host, ()) if applied >= hold.start_ns]
+    return min(hold.end_ns, connectivity.ended_ns, *crashes)
 
 
 def _forged(sent: Iterable[Transit], changes: Iterable[TokenChange]) -> Transit | None:
