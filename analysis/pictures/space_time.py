@@ -4,7 +4,8 @@ A packet is drawn if its header names the message. A header of several messages 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from analysis.figures.measured import MeasuredRun
 from analysis.figures.repeats import Group
-from analysis.judging.history import MessageId
+from analysis.judging.history import MessageId, TokenChange
 from analysis.pictures.plots import DELIVERY, INK, wrapped
 from analysis.pictures.repeat_plots import grid, panels
 from runfiles.errors import ResultsError
@@ -25,11 +26,15 @@ from topologies.network import group_name
 
 EXPENSIVE: Final = "#D55E00"
 TOKEN: Final = "#CC79A7"  # noqa: S105 - a colour, no secret
+# The same for text, dark enough to read.
+GENERATION: Final = "#8A3A66"
 CHEAP: Final = "#777777"
 STYLES: Final[dict[str, Any]] = {"data": "-", "repair": (0, (5, 2)), "control": (0, (1, 1.6))}
 _LOOKS: Final = {False: (CHEAP, 0.7), True: (EXPENSIVE, 0.9)}
 # With more strokes than this, control packets are left out; if there are still more, strokes are thin lines without heads.
 MOST_STROKES: Final = 300
+# The width of a letter of a small label, as a part of a panel's width.
+LABEL: Final = 0.014
 # A panel ends at the last delivery that is shown, times this factor.
 AFTER: Final = 1.2
 # If the last delivery takes this many times longer than nine tenths of all deliveries, the panel ends with those nine tenths.
@@ -91,7 +96,12 @@ def space_time_figure(groups: Sequence[Group], asked: MessageId | None = None) -
             axes.set_axis_off()
     figure.supxlabel("milliseconds since the broadcast; every panel has a scale of its own", fontsize=10)
     figure.legend(
-        handles=list(_handles(has_token=any(group.runs[0].history.tokens for group in shown))),
+        handles=list(
+            _handles(
+                has_token=any(group.runs[0].history.tokens for group in shown),
+                has_commits=any(group.runs[0].history.commits for group in shown),
+            )
+        ),
         loc="outside upper center",
         ncols=6,
         frameon=False,
@@ -113,7 +123,8 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     if crowded := len(shown) > MOST_STROKES:
         shown = [stroke for stroke in shown if stroke.purpose != "control"]
     axes.hlines(list(height.values()), 0, 1, transform=axes.get_yaxis_transform(), color="#DDDDDD", linewidth=0.6, zorder=0)
-    _draw_tokens(axes, run, start_ns, end_ms, height)
+    draw_tokens(axes, run, start_ns, end_ms, height)
+    draw_commits(axes, run, start_ns, end_ms, height)
     (_draw_strokes if len(shown) > MOST_STROKES else _draw_arrows)(axes, shown, height)
     lost = [stroke for stroke in shown if not stroke.arrived]
     axes.scatter(
@@ -131,24 +142,53 @@ def _draw(axes: Axes, group: Group, message: MessageId) -> None:
     axes.set_xlim(-0.03 * end_ms, end_ms or 1)
 
 
-def _draw_tokens(axes: Axes, run: MeasuredRun, start_ns: int, end_ms: float, height: dict[str, float]) -> None:
-    """Draw, for a protocol with a token, who had it when, with its generation where that is new; and when hosts committed something."""
-    begun: dict[str, float] = {}
+def draw_tokens(axes: Axes, run: MeasuredRun, start_ns: int, end_ms: float, height: dict[str, float]) -> None:
+    """Draw, for a protocol with a token, who had it when, with its generation where that is new."""
     generations: set[int] = set()
-    for change in run.history.tokens:
-        at_ms = (change.at_ns - start_ns) / 1e6
-        if change.held:
-            begun[change.host] = at_ms
+    for host, generation, since_ms, until_ms in _turns(run.history.tokens, start_ns, end_ms):
+        if until_ms < 0 or since_ms > end_ms:
             continue
-        since_ms = begun.pop(change.host, at_ms)
-        if at_ms >= 0 and since_ms <= end_ms:
-            axes.hlines([height[change.host]], since_ms, at_ms, color=TOKEN, linewidth=3, zorder=1, clip_on=True)
-            if change.generation not in generations:
-                axes.annotate(f"{change.generation}", (max(since_ms, 0), height[change.host] - 0.3), fontsize=6, color=TOKEN)
-            generations.add(change.generation)
-    commits = [(mark.host, (mark.at_ns - start_ns) / 1e6) for mark in run.history.commits]
-    there = [(host, at_ms) for host, at_ms in commits if 0 <= at_ms <= end_ms]
-    axes.scatter([at for _, at in there], [height[host] for host, _ in there], s=20, marker="|", color=DELIVERY, zorder=3)
+        axes.hlines([height[host]], since_ms, until_ms, color=TOKEN, linewidth=3, zorder=1, clip_on=True)
+        if generation not in generations:
+            told = "generation " * (not generations) + str(generation)
+            # Arrows may cross the label.
+            behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+            place = max(since_ms, 0), height[host] - 0.25
+            axes.annotate(told, place, fontsize=6.5, color=GENERATION, va="bottom", zorder=7, bbox=behind)
+        generations.add(generation)
+
+
+def _turns(changes: Iterable[TokenChange], start_ns: int, end_ms: float) -> list[tuple[str, int, float, float]]:
+    """Host, generation, begin and end of each turn in milliseconds, in the order in which they began; the last one may have no end."""
+    turns: list[tuple[str, int, float, float]] = []
+    begun: dict[str, tuple[int, float]] = {}
+    for change in changes:
+        at_ms = (change.at_ns - start_ns) / 1e6
+        if before := begun.pop(change.host, None):
+            turns.append((change.host, *before, at_ms))
+        if change.held:
+            begun[change.host] = change.generation, at_ms
+    turns += [(host, *before, end_ms) for host, before in begun.items()]
+    return sorted(turns, key=itemgetter(2))
+
+
+def draw_commits(axes: Axes, run: MeasuredRun, start_ns: int, end_ms: float, height: dict[str, float]) -> None:
+    """Draw when hosts committed something; the last message is written below where the first host has committed it."""
+    marks = [(mark, (mark.at_ns - start_ns) / 1e6) for mark in run.history.commits]
+    there = [(mark, at_ms) for mark, at_ms in marks if 0 <= at_ms <= end_ms]
+    axes.scatter([at for _, at in there], [height[mark.host] for mark, _ in there], s=20, marker="|", color=DELIVERY, zorder=3)
+    first: dict[MessageId, float] = {}
+    for mark, at_ms in there:
+        first.setdefault(mark.message, at_ms)
+    # Of messages that are committed at once, the last one is told; labels that would touch the one before are left out.
+    free_ms = -1.0
+    for at_ms, (origin, sequence) in {at_ms: message for message, at_ms in first.items()}.items():
+        if at_ms >= free_ms:
+            text = f"{origin}:{sequence}"
+            place = at_ms, max(height.values()) + 0.9
+            # Labels at the edge end there.
+            axes.annotate(text, place, fontsize=6.5, color=DELIVERY, ha="right" if at_ms > 0.9 * end_ms else "center", zorder=7)
+            free_ms = at_ms + LABEL * (len(text) + 1) * end_ms
 
 
 def _horizon(times_ms: Sequence[float]) -> float:
@@ -248,11 +288,13 @@ def _about(table: pa.Table, message: MessageId) -> pa.Table:
     return table.filter(pc.and_(pc.equal(table["origin"], message[0]), pc.equal(table["sequence"], message[1])))
 
 
-def _handles(*, has_token: bool) -> Iterator[Line2D]:
+def _handles(*, has_token: bool, has_commits: bool) -> Iterator[Line2D]:
     yield Line2D([], [], ls="", marker="*", ms=8, color=INK, label="broadcast")
     yield Line2D([], [], ls="", marker="o", ms=4, color=DELIVERY, label="delivery")
     if has_token:
-        yield Line2D([], [], color=TOKEN, lw=3, label="has the token")
+        yield Line2D([], [], color=TOKEN, lw=3, label="has the token of this generation")
+    if has_commits:
+        yield Line2D([], [], ls="", marker="|", ms=6, color=DELIVERY, label="commits up to the message below")
     yield Line2D([], [], color=EXPENSIVE, lw=1.2, label="crossed an expensive link")
     yield Line2D([], [], color=CHEAP, lw=0.8, label="cheap links only")
     for purpose, style in STYLES.items():

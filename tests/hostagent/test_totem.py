@@ -111,6 +111,28 @@ def test_an_idle_ring_costs_as_many_packets_a_second_as_it_may(size, rate):
     assert all(isinstance(packet.message, Token) for packet in world.sent[before:])
 
 
+class Logging(World):
+    """A world that keeps what its hosts have logged."""
+
+    def log(self, host, event):
+        self.__dict__.setdefault("logged", []).append((event.event, host, (event.origin, event.sequence)))
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+def test_each_host_commits_the_last_message_when_all_members_have_it(delivery):
+    world = Logging(Totem, 3, delivery=delivery)
+    run(world, 1.0)
+    for _ in range(5):
+        world.broadcast("h1")
+    assert world.lose(to="h3", kind=Data) > 0
+    run(world, 10.0)
+    commits = [(host, message) for event, host, message in world.logged if event == "commit"]
+    assert dict(commits) == dict.fromkeys(world.hosts, ("h1", 5))
+    has_it = "deliver" if delivery == "agreed" else "receive"
+    arrived = [place for place, (event, _, message) in enumerate(world.logged) if (event, message) == (has_it, ("h1", 5))]
+    assert max(arrived) < world.logged.index(("commit", commits[-1][0], ("h1", 5)))
+
+
 def test_a_lost_message_is_asked_for_in_the_token_and_repaired_with_one_packet():
     world = ring(4)
     world.broadcast("h1")

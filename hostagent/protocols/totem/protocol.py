@@ -329,10 +329,16 @@ class Totem(Core):
         return len(self._again)
 
     def visited(self, token: Token) -> None:
-        """The token is here: deliver what is safe, forget what all have; or see whether recovery has come to its end."""
+        """The token is here: deliver what is safe, forget what all have; or see whether recovery has come to its end.
+
+        The last message that all have is marked as committed.
+        """
         if self.is_operational:
             self.arrived()
-            self.rotation.ring.forget()
+            done = reversed(self.rotation.ring.forget())
+            last = next((data for data in done if not data.old_ring and self.env.host in self._receivers(data)), None)
+            if last is not None:
+                self.env.commit(last.origin, last.sequence)
         else:
             self._recover(token)
 

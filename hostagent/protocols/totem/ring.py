@@ -52,11 +52,10 @@ class Ring:
             self.delivered += 1
             yield self.messages[self.delivered]
 
-    def forget(self) -> None:
-        """Forget the messages that all members have and that are delivered here."""
-        for number in list(self.messages):
-            if number <= min(self.safe, self.delivered):
-                del self.messages[number]
+    def forget(self) -> list[Data]:
+        """Forget the messages that all members have and that are delivered here, and return them in their order."""
+        done = min(self.safe, self.delivered)
+        return [self.messages.pop(number) for number in sorted(self.messages) if number <= done]
 
     def report(self, most_ranges: int) -> Report:
         """What a commit token is told of this ring."""
