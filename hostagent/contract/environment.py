@@ -10,7 +10,7 @@ Each part of a protocol has its own name space for storage keys and timers: `cor
 key or timer is named `SPACE/NAME`. The name of a space contains no slash, so no two keys or timers collide.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -33,9 +33,9 @@ Receiver = str | int
 
 
 class Effects:
-    """What was asked for since the last commit, by kind, each in the order in which it was asked for."""
+    """What was asked for since the last commit, by kind, each in the order in which it was asked for; and how often the core was told."""
 
-    __slots__ = ("deliveries", "events", "memberships", "sends", "stored", "timers")
+    __slots__ = ("datagrams", "deliveries", "events", "memberships", "sends", "stored", "timers")
 
     def __init__(self) -> None:
         self.sends: list[tuple[Receiver, Encoded]] = []
@@ -50,6 +50,8 @@ class Effects:
         """When each timer that was set or moved expires, on the machine's monotonic clock; `None` if the timer was cancelled."""
         self.memberships: dict[int, bool] = {}
         """For each group that this host installed a view of: whether it is a member. At its start, the groups that it is a member of."""
+        self.datagrams = 0
+        """The datagrams that have arrived in this life: while messages of one datagram are handed to the core, it stays the same."""
 
 
 class Clock:
@@ -139,6 +141,11 @@ class Environment:
         if last is None or last.message is not message or last.purpose is not purpose:
             last = self._last = self._codec.part(message, purpose)
         self.effects.sends.append((to, last))
+
+    def send_to_each(self, hosts: Iterable[str], message: Message, purpose: Purpose) -> None:
+        """Send a message to several other hosts."""
+        encoded = self._codec.part(message, purpose)
+        self.effects.sends += [(host, encoded) for host in hosts]
 
     def multicast(self, group: int, message: Message, purpose: Purpose, turn: int = 0) -> None:
         """Send a message to all other members of a group: in one datagram if the network multicasts, else in one to each member.

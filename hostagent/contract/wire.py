@@ -197,8 +197,14 @@ class Codec:
                 raise ValueError(f"a {type(message).__name__} message of {length} bytes exceeds {LONGEST_DATAGRAM}")
         return Part(message, purpose, kind, self._numbers[message.origin], body)
 
-    def datagram(self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int) -> bytes:
-        """The datagram that carries these messages, which together fit into one."""
+    def datagram(
+        self, sender: int, packet: int, parts: Sequence[Part], sent_ns: int, packs: dict[tuple[int, ...], bytes] | None = None
+    ) -> bytes:
+        """The datagram that carries these messages, which together fit into one.
+
+        `packs` has the bodies of datagrams that were made from messages which are still there, by the identities of these, and gets
+        this one's: the same messages often go to several hosts.
+        """
         several = len(parts) > 1
         lead = leading(parts) if several else parts[0]
         header = HEADER.pack(
@@ -215,7 +221,12 @@ class Codec:
             lead.message.sequence,
             sent_ns,
         )
-        return header + (_pack(parts) if several else lead.body)
+        if not several:
+            return header + lead.body
+        packs, same = {} if packs is None else packs, tuple(map(id, parts))
+        if same not in packs:
+            packs[same] = _pack(parts)
+        return header + packs[same]
 
     def encode(self, sender: int, packet: int, message: Message, purpose: Purpose, sent_ns: int) -> bytes:
         """The datagram that carries `message` alone."""

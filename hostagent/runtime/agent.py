@@ -452,10 +452,10 @@ class Agent:
         if self._outbox:
             self._send_outbox()
         if not self._outbox:
-            made_ns, encode = time.time_ns(), self._codec.datagram
+            made_ns, encode, packs = time.time_ns(), self._codec.datagram, dict[tuple[int, ...], bytes]()
             for to, parts in self._packer.take(time.monotonic_ns()):
                 self._packet += 1
-                self._outbox.append((encode(self._number, self._packet, parts, made_ns), self._endpoints[to], parts))
+                self._outbox.append((encode(self._number, self._packet, parts, made_ns, packs), self._endpoints[to], parts))
             self._send_outbox()
 
     def _send_outbox(self) -> None:

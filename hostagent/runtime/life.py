@@ -68,6 +68,7 @@ class Life:
         except USERS_FAULT as error:
             raise self.failed(error, f"when its {_nth(incarnation)} life began") from error
         self._env.own(self.core)
+        self._everybody = Destination(EVERYBODY, hosts)
         self.door: deque[tuple[bytes, int | tuple[str, ...], int]] = deque()
         """The messages of the application that wait to be broadcast: payload, destination, and when each was due."""
         self._at_door: list[_Countdown[AtDoor]] = []
@@ -106,11 +107,14 @@ class Life:
 
     def admit(self) -> int:
         """Broadcast what waits at the door while the core has room for it. Returns how many messages were admitted."""
-        admitted = 0
-        while self.door and self.core.unfinished < MOST_UNFINISHED and not self.is_over:
-            self.broadcast(*self.door.popleft())
-            admitted += 1
-        return admitted
+        waiting, door = len(self.door), self.door
+        # A broadcast leaves at most one message more unfinished.
+        while door and not self.is_over and (room := MOST_UNFINISHED - self.core.unfinished) > 0:
+            for _ in range(min(room, len(door))):
+                self.broadcast(*door.popleft())
+                if self.is_over:
+                    break
+        return waiting - len(door)
 
     def hush(self, held_back: int = 0) -> None:
         """The run ends: log how many messages the application could not broadcast, at the door or before it, and forget them."""
@@ -125,9 +129,13 @@ class Life:
         """
         sequence = self._last_broadcast = self._last_broadcast + 1
         self.effects.stored[LAST_BROADCAST] = encode_value(sequence)
-        destination = self._destination(to, sequence)
-        is_for_all = destination[:2] == (EVERYBODY, self._env.hosts)
-        details: dict[str, Any] = {} if is_for_all else {"group": destination.group, "to": destination.hosts}
+        details: dict[str, Any] = {}
+        if to == EVERYBODY and not self._sent_to and self._env.groups[EVERYBODY] is self._env.hosts:
+            destination = self._everybody
+        else:
+            destination = self._destination(to, sequence)
+            if destination[:2] != self._everybody[:2]:
+                details |= {"group": destination.group, "to": destination.hosts}
         if due_ns and (late_ms := (self._clock.wall_ns() - due_ns) // NS_PER_MS) > 0:
             details["late_ms"] = late_ms
         self._env.log("broadcast", self._env.host, sequence, details)
@@ -178,6 +186,7 @@ class Life:
             messages = [message for message, times in zip(messages, copies, strict=True) for _ in range(times)]
             if copies == [0]:
                 return False
+        self.effects.datagrams += 1
         try:
             for message in messages:
                 self.core.on_message(sender, message, expensive)

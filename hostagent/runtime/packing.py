@@ -33,6 +33,8 @@ class Packer:
         self._touched: dict[Receiver, None] = {}
         self._left_ns: dict[Receiver, int] = {}
         self._deadlines: list[tuple[int, str, Receiver]] = []
+        self._sized: tuple[Part | None, Part | None, int] = None, None, 0
+        """The last message that was added, the one before it in its datagram, and the bytes that it takes there."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,7 +59,11 @@ class Packer:
         waiting = self._waiting.get(to)
         if waiting is None:
             waiting = self._waiting[to] = _Waiting()
-        waiting.add(part)
+        before = waiting.datagrams[-1][-1] if waiting.datagrams else None
+        # A message that goes to many hosts mostly comes after the same one at each.
+        if self._sized[0] is not part or self._sized[1] is not before:
+            self._sized = part, before, part.bytes_after(before)
+        waiting.add(part, self._sized[2])
         if self._wait_ns:
             self._touched[to] = None
 
@@ -123,15 +129,12 @@ class _Waiting:
         self.room = 0
         self.held_until_ns: int | None = None
 
-    def add(self, part: Part) -> None:
-        """Put a message into the last datagram, or into a new one if it does not fit."""
-        if self.datagrams:
-            last = self.datagrams[-1]
-            size = part.bytes_after(last[-1])
-            if size <= self.room:
-                last.append(part)
-                self.room -= size
-                return
+    def add(self, part: Part, size: int) -> None:
+        """Put a message that takes so many bytes there into the last datagram, or into a new one if it does not fit."""
+        if size <= self.room and self.datagrams:
+            self.datagrams[-1].append(part)
+            self.room -= size
+            return
         self.datagrams.append([part])
         # A message that is longer than the room in a pack travels alone.
         self.room = ROOM_IN_PACK - part.bytes_after(None)

@@ -111,7 +111,7 @@ def _records(data: bytes) -> Iterator[_Record]:
 
 
 def _append(file: int, log_length: int, values: Mapping[str, bytes | None]) -> int:
-    body = _encode_record(_Record(log_length, dict(values)))
+    body = _encode_record((log_length, values))
     _write(file, len(body).to_bytes(_NUMBER) + crc32(body).to_bytes(_NUMBER) + body)
     return _FRONT + len(body)
 

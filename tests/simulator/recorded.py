@@ -42,7 +42,7 @@ def recording(name, call, write):
     @wraps(call)
     def recorded(life, *arguments, **options):
         effects = life.effects
-        before = {kind: getattr(effects, kind) for kind in Effects.__slots__}
+        before = {kind: getattr(effects, kind) for kind in Effects.__slots__ if kind != "datagrams"}
         for kind, container in before.items():
             setattr(effects, kind, type(container)())
         life._seen = 0

@@ -172,20 +172,29 @@ class ClusterTree(Core):
         self._accept(self.tree(self.env.host), sequence, payload, self.env.host, Purpose.DATA)
 
     def on_message(self, sender: str, message: Message, expensive: bool) -> None:
-        """Every message tells something of the cluster, and that a parent lives; then each kind of message has its procedure."""
+        """Every datagram tells something of the cluster, and that a parent lives; then each kind of message has its procedure."""
+        if isinstance(message, Copy):
+            tree = self.trees.get(message.origin) or self.tree(message.origin)
+            if tree.heard_in != self.env.effects.datagrams:
+                self.clusters.heard(sender, message, expensive=expensive)
+                self._heard(tree, sender)
+            self._propagation(tree, sender, message.sequence, message.payload)
+            return
         self.clusters.heard(sender, message, expensive=expensive)
         if isinstance(message, Hello):
             self.exchange.on_hello(sender, message)
             return
-        tree = self.trees.get(message.origin) or self.tree(message.origin)
+        tree = self.tree(message.origin)
+        self._heard(tree, sender)
+        self._take(tree, sender, message)
+
+    def _heard(self, tree: Tree, sender: str) -> None:
+        """A host lives, and what it says is of this tree. What a datagram full of messages tells of its sender it tells once."""
+        tree.heard_in = self.env.effects.datagrams
         if sender in tree.silent:
             del tree.silent[sender]
         if sender == tree.parent:
             self.exchange.parent_alive(tree)
-        if isinstance(message, Copy):
-            self._propagation(tree, sender, message.sequence, message.payload)
-        else:
-            self._take(tree, sender, message)
 
     def _take(self, tree: Tree, sender: str, message: Message) -> None:
         match message:
@@ -245,8 +254,7 @@ class ClusterTree(Core):
 
     def tell(self, hosts: Iterable[str], message: Message) -> None:
         """Send a control message to several hosts."""
-        for host in hosts:
-            self.env.send(host, message, Purpose.CONTROL)
+        self.env.send_to_each(hosts, message, Purpose.CONTROL)
 
     def stamp_s(self) -> float:
         """This host's clock if clusters are told by transit times; else 0."""
@@ -330,6 +338,7 @@ class ClusterTree(Core):
         if parent != tree.parent:
             self.env.trace("parent", source=tree.source, parent=parent, leader=parent not in self.cluster)
         tree.parent = tree.parents[self.env.host] = parent
+        tree.heard_in = 0
         self.cancel(tree, "PA")
         self.cancel(tree, "NP2")
         self.exchange.changed_parent(tree)
@@ -368,19 +377,20 @@ class ClusterTree(Core):
 
     def _propagation(self, tree: Tree, sender: str, sequence: int, payload: bytes) -> None:
         """PROPAGATION: accept a message above all seen so far only from the parent, and pass new messages on to the neighbours."""
+        info = tree.info
         tree.known(sender).add(sequence)
-        highest = tree.info.highest
+        highest = info.highest
         newest = sequence >= highest
         if newest and sender != tree.parent:
             if sender not in tree.children:
                 self.tell((sender,), Detach(0, tree.source, 0))
             return
-        if sequence <= highest and sequence in tree.info:
+        if sequence <= highest and sequence in info:
             return
         self._accept(tree, sequence, payload, sender, Purpose.DATA if newest else Purpose.REPAIR)
         if newest and sequence % SAID_EVERY == 0:
-            self.tell((tree.parent,), Info(0, tree.source, 0, tree.info.prefix, ranges(tree.info), self.stamp_s()))
-        if tree.info.has_gaps:
+            self.tell((tree.parent,), Info(0, tree.source, 0, info.prefix, ranges(info), self.stamp_s()))
+        if info.has_gaps:
             self.exchange.on_gap(tree)
 
     def _accept(self, tree: Tree, sequence: int, payload: bytes, sender: str, purpose: Purpose) -> None:
@@ -409,12 +419,10 @@ class ClusterTree(Core):
     def _send_copy(self, tree: Tree, hosts: Iterable[str], copy: Copy, purpose: Purpose) -> None:
         """Send a message that is kept to hosts, but to none that it was sent to a moment ago."""
         now_s, sent_s = self.env.now(), tree.sent_s.setdefault(copy.sequence, {})
-        for host in hosts:
-            if host in sent_s and 0 <= now_s - sent_s[host] < self.again_s():
-                continue
-            sent_s[host] = now_s
-            self.env.send(host, copy, purpose)
-            self.exchange.sent_copy(tree, host)
+        due = [host for host in hosts if host not in sent_s or not 0 <= now_s - sent_s[host] < self.again_s()]
+        sent_s |= dict.fromkeys(due, now_s)
+        self.env.send_to_each(due, copy, purpose)
+        self.exchange.sent_copies(tree, due)
 
     def prune(self, tree: Tree, everywhere: int) -> None:
         """Forget the messages that every host has (section 5)."""

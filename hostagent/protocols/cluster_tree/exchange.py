@@ -1,6 +1,7 @@
 """Who tells whom what, and when: the part in which the two modes of the cluster tree differ."""
 
 import abc
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hostagent.protocols.cluster_tree.messages import Hello, Info
@@ -79,5 +80,5 @@ class Exchange(abc.ABC):
     def on_gap(self, tree: Tree) -> None:  # noqa: B027 - matters to one mode only
         """A message arrived, and messages before it are missing."""
 
-    def sent_copy(self, tree: Tree, host: str) -> None:  # noqa: B027 - matters to one mode only
-        """A message was just sent to a host."""
+    def sent_copies(self, tree: Tree, hosts: Iterable[str]) -> None:  # noqa: B027 - matters to one mode only
+        """A message was just sent to hosts."""

@@ -35,7 +35,7 @@ Cost between clusters, with k clusters and nothing lost: while messages flow k -
 at rest k - 1 questions and answers every `pa_ms` and the probes. The cost does not depend on the number of hosts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hostagent.contract.messages import Message
@@ -145,7 +145,8 @@ class Frugal(Exchange):
             case "GAP":
                 self._ask_for_gaps(self._core.trees[source])
             case "OWE":
-                self._pay(self._core.trees[source])
+                # The children that were sent no message meanwhile.
+                self._pay(self._core.trees[source], [host for owing, host in self._owed if owing == source])
 
     def _set(self, timer: str, after_s: float) -> None:
         self._env.set_timer(f"{timer}/", after_s)
@@ -258,15 +259,13 @@ class Frugal(Exchange):
                 told.setdefault(tree.parent)
                 self._core.tell((tree.parent,), self._report(tree))
 
-    def sent_copy(self, tree: Tree, host: str) -> None:
-        """Send the answer that a child is owed together with the message."""
-        if self._owed and (tree.source, host) in self._owed:
-            del self._owed[tree.source, host]
-            self._core.tell((host,), self._report(tree))
+    def sent_copies(self, tree: Tree, hosts: Iterable[str]) -> None:
+        """Send the answers that children are owed together with the message."""
+        if self._owed:
+            self._pay(tree, [host for host in hosts if (tree.source, host) in self._owed])
 
-    def _pay(self, tree: Tree) -> None:
-        """Answer the children that were sent no message meanwhile."""
-        owed = [host for source, host in self._owed if source == tree.source]
+    def _pay(self, tree: Tree, owed: list[str]) -> None:
+        """Send children the answers that they are owed."""
         for host in owed:
             del self._owed[tree.source, host]
         self._core.tell(owed, self._report(tree))

@@ -25,6 +25,8 @@ class Tree:
         self.lead: dict[str, int] = {}
         """How far each host was ahead of this one when its INFO arrived."""
         self.parent = ""
+        self.heard_in = 0
+        """The last datagram whose sender was taken note of, by its number; 0 if that was before the last change of the parent."""
         self.parents: dict[str, str] = {}
         self.children: dict[str, None] = {}
         self.payloads: dict[int, bytes] = {}
