@@ -4,7 +4,7 @@ A protocol keeps up with a rate if all messages are delivered everywhere, at 90 
 come within `BOUND_MS` of the moment at which the message was offered. A rate with which it does not is tried once more. The highest of the
 rates tried with which it keeps up is the knee, to within a seventh. Then it is offered twice as much: what it achieves is its rate past the
 knee. Bare UDP sends each message by itself, with a window and without offers: its rate, the median of `TRIES`, is the knee and what is
-past it.
+past it, and the first rate that the others are offered.
 """
 
 import argparse
@@ -144,8 +144,8 @@ def _used_s(stage: runner.Stage) -> dict[str, float]:
     }
 
 
-def find_knee(case: Case, protocol: str, machine: Machine) -> Found:
-    """The highest rate that is sustained, found step by step, and what is achieved when twice as much is offered."""
+def find_knee(case: Case, protocol: str, first_rate: float, machine: Machine) -> Found:
+    """The highest rate that is sustained, found step by step from a first one, and what is achieved when twice as much is offered."""
 
     def tried(rate: float) -> Point:
         point = run_once(case, protocol, rate, machine)
@@ -157,7 +157,7 @@ def find_knee(case: Case, protocol: str, machine: Machine) -> Found:
         point = tried(rate)
         return point if point.keeps_up else tried(rate)
 
-    point = tried_again(FIRST_RATE)
+    point = tried_again(first_rate)
     knee = point if point.keeps_up else None
     while (rate := point.offered * (STEP if knee else 1 / STEP)) < HIGHEST_RATE and rate > LOWEST_RATE:
         point = tried_again(rate)
@@ -234,10 +234,15 @@ def measure(arguments: argparse.Namespace) -> report.Result:
     comparisons: list[report.Comparison] = []
     for case in cases(arguments):
         found: dict[str, Found] = {}
+        first_rate = FIRST_RATE
         for protocol in (BARE, *peers, *arguments.protocol):
             errors.print(f"{case.name}: {protocol}")
-            found[protocol] = bare(case, machine) if protocol == BARE else find_knee(case, protocol, machine)
-            rates = found[protocol]
+            if protocol == BARE:
+                rates = bare(case, machine)
+                first_rate = rates.knee or FIRST_RATE
+            else:
+                rates = find_knee(case, protocol, first_rate, machine)
+            found[protocol] = rates
             parts = ", ".join(f"{part} {spent:.3f}" for part, spent in rates.processor_ms.items())
             notes.append(f"| {case.name} | {protocol} | {rates.knee:,.0f} | {rates.past:,.0f} | {parts} |")
         comparisons += _comparisons(case, found)

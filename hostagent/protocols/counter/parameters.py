@@ -26,11 +26,11 @@ class CounterParameters(RingParameters, frozen=True, kw_only=True):
     sends: Literal["at once", "in turn"] = "at once"
     """When a host sends its messages: at once, as in the paper; or all together right before it passes the token on. They are
     committed no later for it, as they are added to the token at that time in either case; packed, they are fewer packets."""
-    window: Count = 512
+    window: Count = 1024
     """The most messages that a host sends between two of its turns."""
-    buffer: Count = 41_000
+    buffer: Count = 82_000
     """Messages that a host may have or lack without having committed them. From three quarters on it is nearly full (local field)."""
-    overload: Count = 31_000
+    overload: Count = 62_000
     """From this many messages in the system state on, the network counts as nearly overloaded (global field)."""
 
     def is_for_all(self, state: Carried) -> bool:
