@@ -17,6 +17,7 @@ Joins, leaves, arrivals and departures are not faults of the network, but they a
 (`scenarios.membership`), injected, recorded and replayed in the same way.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -397,7 +398,16 @@ def _check_values(fault: Fault) -> None:
 def place_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
     """Which value is wrong and why, from a message of msgspec such as "Expected `int` >= 1 - at `$.times`"."""
     problem, _, place = str(error).partition(" - at `$.")
+    if expected := _EXPECTED.fullmatch(problem):
+        kind, bound, number = expected.groups()
+        limit = f" of at {_BOUNDS[bound]} {float(number):,.10g}" if bound else ""
+        problem = f"must be {_KINDS[kind]}{limit}"
     return place.rstrip("`"), f"{problem[:1].lower()}{problem[1:]}".replace("`", "")
+
+
+_EXPECTED = re.compile(r"Expected `(float|int|bool)`(?:, got .*| (>=|<=) (\S+))")
+_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false"}
+_BOUNDS = {">=": "least", "<=": "most"}
 
 
 def _check_target(fault: Fault, network: Network) -> None:

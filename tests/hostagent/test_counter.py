@@ -510,9 +510,9 @@ def test_the_default_numbers_are_for_as_many_hosts_as_a_token_has_room_for():
 @pytest.mark.parametrize(
     ("protocol", "parameters", "sentence"),
     [
-        ("counter", {"token_owner_ms": 0}, "token_owner_ms=0: expected float >= 0.1"),
-        ("counter", {"window": 0}, "window=0: expected int >= 1"),
-        ("totem", {"window_size": 0}, "window_size=0: expected int >= 1"),
+        ("counter", {"token_owner_ms": 0}, "token_owner_ms=0: must be a number of at least 0.1"),
+        ("counter", {"window": 0}, "window=0: must be a whole number of at least 1"),
+        ("totem", {"window_size": 0}, "window_size=0: must be a whole number of at least 1"),
     ],
 )
 def test_a_time_or_a_window_of_zero_is_refused_with_a_sentence(protocol, parameters, sentence):

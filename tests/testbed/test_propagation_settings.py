@@ -26,8 +26,8 @@ def test_a_graph_that_looks_at_the_network_is_given_the_distances_on_each(method
         ({"graph": "heuristic-4"}, "graph=heuristic-4: choose from heuristic-1, heuristic-2, heuristic-3, random"),
         ({"advice": "0.0|AAAA"}, "propagation-graph.advice cannot be set: it is worked out from the network"),
         ({"independent": True, "failures": "non-atomic"}, "independent=true needs failures=atomic"),
-        ({"children": -1}, "children=-1: expected int >= 0"),
-        ({"silence_ms": 0}, "silence_ms=0: expected float >= 0.1"),
+        ({"children": -1}, "children=-1: must be a whole number of at least 0"),
+        ({"silence_ms": 0}, "silence_ms=0: must be a number of at least 0.1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_sentence(parameters, sentence):
