@@ -75,6 +75,8 @@ def test_an_agent_confirms_the_faults_that_it_does_to_itself(agents):
 def test_requests_that_find_a_full_socket_go_on_as_soon_as_there_is_room(agents):
     """The kernel keeps eleven datagrams for an agent, with up to 32 messages each."""
     agents.signal("h1", signal.SIGSTOP)
+    while not agents.is_paused("h1"):
+        agents.notice(wait_s=0.01)
     for _ in range(600):
         agents.broadcast("h1", b"as fast as possible")
     assert len(agents._offers["h1"]) > 500
