@@ -263,7 +263,9 @@ def _cost_line(before: Snapshot, now: Snapshot) -> str:
     messages, packets = sum(now.broadcasts.values()), sum(now.expensive_packets.values())
     news = {purpose: now.expensive_packets[purpose] - before.expensive_packets[purpose] for purpose in PURPOSES}
     rates = ", ".join(f"{purpose} {_per_second(count, before, now)}" for purpose, count in news.items())
-    each = f"{packets / messages:.2f} a message, at least {now.lower_bound}" if messages else f"{packets}"
+    each = (
+        f"{packets / messages:.2f} a message, at least {now.lower_bound} with one packet a message" if messages else f"{packets}"
+    )
     return f"expensive packets: {each}; per s: {rates}"
 
 
