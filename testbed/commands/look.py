@@ -184,7 +184,7 @@ def guests(arguments: Namespace) -> int:
     table = Table("guest", "installed", "what it is", title="Guests: ./castbed run ... --protocol guest:NAME")
     for guest in GUESTS.values():
         table.add_row(guest.name, "yes" if guest.is_installed else "no", guest.summary)
-    output.print(table)
+    print_table(table)
     return HOLDS
 
 
