@@ -190,11 +190,17 @@ def told_books(books: Books) -> str:
     return f"books {state} at links only, as for any guest" if books.guest else f"books {state}, {_checked(books)} checked"
 
 
+def counted(number: int, things: str) -> str:
+    """A number of things in words: `1 packet`, `2 packets`."""
+    return f"{number} {things}{'' if number == 1 else 's'}"
+
+
 def told_omissions(books: Books) -> str:
     """What the cost of a run leaves out, as far as that was counted; empty if nothing was."""
+    whose = "its" if books.unpaid == 1 else "their"
     parts = [
-        f"{books.unpaid} packets lost before their first expensive link" if books.unpaid else "",
-        f"{books.foreign_expensive} foreign datagrams on expensive links" if books.foreign_expensive else "",
+        f"{counted(books.unpaid, 'packet')} lost before {whose} first expensive link" if books.unpaid else "",
+        f"{counted(books.foreign_expensive, 'foreign datagram')} on expensive links" if books.foreign_expensive else "",
     ]
     return " and ".join(filter(None, parts))
 

@@ -59,6 +59,7 @@ _PROTOCOL = (
 )
 _BUG = "castbed: this is a bug in Castbed; please report it with the lines above"
 _RUN = "the directory of a run, or of several, or an archive of them"
+_VERBATIM = ("python", "test")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -283,8 +284,8 @@ def _add_results(verbs: _Verbs) -> None:
     plot.add_argument("--by", default="label", metavar="label|protocol|KEY", help="the key that groups runs (default label)")
     plot.set_defaults(call=_later("commands.results.plot.plot"))
     pcapng = verbs.add_parser("pcapng", help="put the captures of a run into one file for Wireshark, with links as interfaces")
-    pcapng.add_argument("run", type=Path, metavar="RUN", help="the directory of a run, or its archive")
-    pcapng.add_argument("--out", type=Path, metavar="FILE", help="the file (default: beside the directory)")
+    pcapng.add_argument("run", type=Path, metavar="RUN", help=_RUN)
+    pcapng.add_argument("--out", type=Path, metavar="FILE", help="the file of one run (default: beside its directory)")
     pcapng.set_defaults(call=_later("commands.results.pcapng.pcapng"))
     python = verbs.add_parser("python", help="start a Python in which `import castbed` works, for scripts and notebooks")
     python.add_argument(
@@ -424,7 +425,9 @@ def _add_looks(verbs: _Verbs) -> None:
     for verb in (topology, routes, controller):
         verb.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
     test = verbs.add_parser("test", help="check style, types and behaviour of Castbed itself")
-    test.add_argument("pytest", nargs=argparse.REMAINDER, help="arguments for pytest alone, such as tests/hostagent")
+    test.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="ARGUMENT ...", help="arguments for pytest alone, such as tests/hostagent"
+    )
     test.set_defaults(call=_later("commands.look.test"))
 
 
@@ -495,9 +498,18 @@ def _spark_master(text: str) -> str:
     return text
 
 
+def _read(words: Sequence[str]) -> argparse.Namespace:
+    """All that follows `python` and `test` is theirs. argparse would take a first word that begins with a dash for an option of Castbed."""
+    if not (words and words[0] in _VERBATIM and words[1:2] not in ([], ["-h"], ["--help"])):
+        return parser().parse_args(words)
+    arguments = parser().parse_args(words[:1])
+    arguments.words = words[1:]
+    return arguments
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Read the arguments and call the command."""
-    arguments = parser().parse_args(words)
+    arguments = _read(sys.argv[1:] if words is None else [*words])
     on_end(_interrupt)
     try:
         status: int = arguments.call(arguments)

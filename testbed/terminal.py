@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
+
+_WIDEST = 100_000
 
 
 def plain_console(**options: Any) -> Console:
@@ -36,20 +39,28 @@ def print_sentence(text: str) -> None:
 
 def print_table(table: Table) -> None:
     """Print a table. Where it does not fit, lines are longer than the terminal is wide, so that no word and no digit is cut."""
-    if (needed := _least_width(table)) > output.width:
-        table.width = needed
+    widths = [_widths(column) for column in table.columns]
+    columns = len(widths)
+    # A box has a line between columns and, with edges, one on either side.
+    frame = columns * (table.padding[1] + table.padding[3]) + (columns - 1 + 2 * table.show_edge if table.box else 0)
+    if frame + sum(width.maximum for width in widths) > output.width:
+        # Each column has room for its longest word, and what is left is shared. A table by itself gives wide columns less than that.
+        least = sum(width.minimum for width in widths)
+        spare = max(0, output.width - frame - least)
+        table.width = frame + least + spare
+        by_span = sorted(zip(widths, table.columns, strict=True), key=lambda pair: pair[0].span)
+        for left, (width, column) in zip(range(columns, 0, -1), by_span, strict=True):
+            share = min(width.span, spare // left)
+            column.width, spare = width.minimum + share, spare - share
     output.print(table, crop=False)
 
 
-def _least_width(table: Table) -> int:
-    """The width at which columns that are not wrapped show all, and other columns their longest word."""
-    columns = len(table.columns)
-    # A box has a line between columns and, with edges, one on either side.
-    width = columns * (table.padding[1] + table.padding[3]) + (columns - 1 + 2 * table.show_edge if table.box else 0)
-    for column in table.columns:
-        measures = [output.measure(cell) for cell in (column.header, *column.cells)]
-        width += max(measure.maximum if column.no_wrap else measure.minimum for measure in measures)
-    return width
+def _widths(column: Column) -> Measurement:
+    """The width of the longest word of a column, or of all if it is not wrapped, and that of all."""
+    unlimited = output.options.update(width=_WIDEST)
+    measures = [output.measure(cell, options=unlimited) for cell in (column.header, *column.cells)]
+    most = max(column.min_width or 0, *(measure.maximum for measure in measures))
+    return Measurement(most if column.no_wrap else max(column.min_width or 0, *(measure.minimum for measure in measures)), most)
 
 
 def on_end(call: Callable[[], NoReturn]) -> dict[int, Any]:

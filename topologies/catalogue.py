@@ -121,7 +121,7 @@ class TopologyKey:
 
 def keys_of(name: str) -> tuple[str, str, list[TopologyKey]] | None:
     """The description of a topology, an example, and its keys; None if there is none of this name."""
-    entry = _ENTRIES.get(name) or (_ZOO if "/" in name and name in zoo_names() else None)
+    entry = _ENTRIES.get(name) or (_ZOO if name == "topozoo" or ("/" in name and name in zoo_names()) else None)
     if entry is None:
         return None
     defaults = {known.name: known.default for known in inspect.signature(entry.build).parameters.values()}

@@ -67,7 +67,8 @@ class Runs(Sequence[MeasuredRun]):
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __repr__(self) -> str:
-        return f"<{len(self)} runs of {', '.join(dict.fromkeys(run.summary.protocol for run in self)) or 'nothing'}>"
+        protocols = dict.fromkeys(run.summary.protocol for run in self)
+        return f"<{len(self)} run{'' if len(self) == 1 else 's'} of {', '.join(protocols) or 'nothing'}>"
 
     def where(self, **asked: Any) -> "Runs":
         """Those with these values: `where(protocol="basic", loss="5%", seed=1)`. Write a parameter as `**{"basic.retry_ms": 90}`."""

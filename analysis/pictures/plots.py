@@ -207,7 +207,7 @@ def _draw_stacks(axes: Axes, parts: Mapping[str, Mapping[str, float]], groups: G
 def _write_above(axes: Axes, place: float, height: float, value: float) -> None:
     """Write a value above a place; lines behind it are covered."""
     axes.annotate(
-        f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", (place, height), (0, 6), textcoords="offset points", ha="center",
+        f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", (place, height), (0, 5), textcoords="offset points", ha="center", va="bottom",
         color=INK, bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}, zorder=6,
     )  # fmt: skip
 

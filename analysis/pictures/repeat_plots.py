@@ -82,7 +82,8 @@ def over_time_figure(groups: Sequence[Group]) -> Figure:
     found = {group.name: _windows(group.runs[0], streams[group.name][0].start_ns) for group in groups}
     alike = _are_alike(list(found.values()))
     rows = 1 if alike else len(panels(groups))
-    beside = alike and len(groups) > MOST_INSIDE
+    # Names of faults are inside, at the bottom; so the legend is beside them.
+    beside = not alike or any(found.values()) or len(groups) > MOST_INSIDE
     figure = Figure(figsize=(9.8 if beside else 7.6, 4.2 if alike else 0.9 + 1.7 * rows), layout="constrained")
     every = figure.subplots(rows, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     end_ns = max(stream.end_ns - stream.start_ns for some in streams.values() for stream in some)
@@ -92,12 +93,10 @@ def over_time_figure(groups: Sequence[Group]) -> Figure:
             _draw_share(every[0 if alike else number], name, [stream.delivered(times) for stream in streams[name]], look, times)
     for axes, name in zip(every, found, strict=False):
         axes.plot(times, streams[name][0].broadcast(times), color=INK, linewidth=0.9, label="broadcast so far", zorder=1)
-        _shade(axes, found[name])
+        _shade(axes, found[name], times[-1] / 2)
         plain(axes)
-        if not beside:
-            axes.legend(loc="lower right", frameon=False, fontsize=9)
-    if beside:
-        figure.legend(*every[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9)
+        place = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if beside else {"loc": "lower right"}
+        axes.legend(**place, frameon=False, fontsize=9)
     every[0].set_ylim(0, 104)
     every[-1].set_xlabel("seconds since the first broadcast")
     every[rows // 2].set_ylabel("delivered, % of all messages times hosts")
@@ -165,8 +164,8 @@ def _are_alike(found: Sequence[Sequence[Window]]) -> bool:
     )
 
 
-def _shade(axes: Axes, found: Sequence[Window]) -> None:
-    """Shade each fault from its start to its end, or draw a line if it has no duration; name the first of each kind."""
+def _shade(axes: Axes, found: Sequence[Window], middle_s: float) -> None:
+    """Shade each fault from its start to its end, or draw a line if it has no duration; name the first of each kind, towards the middle."""
     told: set[str] = set()
     for window in found:
         start, end = window.start_ns / 1e9, window.end_ns / 1e9
@@ -175,9 +174,10 @@ def _shade(axes: Axes, found: Sequence[Window]) -> None:
         else:
             axes.axvline(start, color=FAULT, linewidth=1.2, zorder=0)
         if window.label not in told and len(told) < 4:
+            side, away = ("left", 3) if start <= middle_s else ("right", -3)
             axes.annotate(
-                window.label, (start, 0.0), (3, 3 + 11 * len(told)), xycoords=("data", "axes fraction"),
-                textcoords="offset points", fontsize=8, color=INK,
+                window.label, (start, 0.0), (away, 3 + 11 * len(told)), xycoords=("data", "axes fraction"),
+                textcoords="offset points", fontsize=8, color=INK, ha=side,
             )  # fmt: skip
             told.add(window.label)
 

@@ -162,9 +162,9 @@ def test(arguments: Namespace) -> int:
         [python, "-m", "ruff", "format", "--quiet", "--check", "."],
         [python, "-m", "mypy"],
         # Two processes: tests on Mininet mostly wait. Tests of one file share networks and sessions, so one process runs them.
-        [python, "-m", "pytest", *(arguments.pytest or ("-n", "2", "--dist", "loadfile"))],
+        [python, "-m", "pytest", *(arguments.words or ("-n", "2", "--dist", "loadfile"))],
     ]
-    for step in steps if not arguments.pytest else steps[-1:]:
+    for step in steps if not arguments.words else steps[-1:]:
         errors.print(f"castbed test: {' '.join(step[2:])}", soft_wrap=True)
         status = subprocess.run(step, cwd=ROOT, check=False).returncode
         if status != 0:
@@ -184,7 +184,7 @@ def guests(arguments: Namespace) -> int:
     table = Table("guest", "installed", "what it is", title="Guests: ./castbed run ... --protocol guest:NAME")
     for guest in GUESTS.values():
         table.add_row(guest.name, "yes" if guest.is_installed else "no", guest.summary)
-    output.print(table)
+    print_table(table)
     return HOLDS
 
 

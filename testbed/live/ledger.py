@@ -114,7 +114,8 @@ class Ledger:
 
     def _host(self, host: str) -> HostNow:
         delivered = self._delivered[host]
-        missing = self._owed[host] - len(delivered)
+        # Logs are read one after the other, so a delivery can be known before its broadcast.
+        missing = max(0, self._owed[host] - len(delivered))
         parents = {source: parent for source, parent in self._parents[host].items() if parent}
         graph = self._graph(host, lacks=missing > 0) if host in self._graphs else None
         committed = self._committed.get(host, "")

@@ -1,6 +1,7 @@
 """Shows a snapshot as text that fits an 80-column terminal."""
 
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -158,8 +159,9 @@ def table_of(*headings: str, title: str = "") -> Table:
 
 def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> RenderableType:
     """The whole network on one screen, and what happened last. If hosts or links do not fit, those with problems come first."""
-    groups = [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now), _token(now)) if line]
-    room = height - 6 - len(now.problems[-2:]) - len(groups)
+    head = [*textwrap.wrap(headline(now), width), *textwrap.wrap(_cost_line(before, now), width)]
+    head += [line[:width] for line in (_groups(now) if now.groups else "", _graphs(now), _token(now)) if line]
+    room = height - 4 - len(now.problems[-2:]) - len(head)
     # What happened has the lines that the tables leave, and a few in any case.
     pane = min(len(now.happenings), max(LEAST_HAPPENINGS, room - 1 - max(len(now.hosts), len(now.links))), max(0, room - 2))
     lines = max(1, room - (pane + 1 if pane else 0))
@@ -184,9 +186,7 @@ def watched(before: Snapshot, now: Snapshot, width: int, height: int) -> Rendera
     left_out = ", ".join(f"{count} more {what}" for count, what in zip(more, ("hosts", "links"), strict=True) if count > 0)
     problems = (Text(problem[: width - 1], "bold red") for problem in now.problems[-2:])
     return Group(
-        headline(now)[:width],
-        _cost_line(before, now)[:width],
-        *groups,
+        *head,
         "",
         both,
         left_out,
@@ -263,7 +263,9 @@ def _cost_line(before: Snapshot, now: Snapshot) -> str:
     messages, packets = sum(now.broadcasts.values()), sum(now.expensive_packets.values())
     news = {purpose: now.expensive_packets[purpose] - before.expensive_packets[purpose] for purpose in PURPOSES}
     rates = ", ".join(f"{purpose} {_per_second(count, before, now)}" for purpose, count in news.items())
-    each = f"{packets / messages:.2f} a message, at least {now.lower_bound}" if messages else f"{packets}"
+    each = (
+        f"{packets / messages:.2f} a message, at least {now.lower_bound} with one packet a message" if messages else f"{packets}"
+    )
     return f"expensive packets: {each}; per s: {rates}"
 
 

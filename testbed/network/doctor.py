@@ -17,6 +17,7 @@ _NETEM_REMEDY = (
     "for links with delay, duplicates or reordering use ./castbed vm, or a kernel with sch_netem as in an ordinary Mininet VM"
 )
 _SETUP_REMEDY = "run ./setup.sh as root, or in virtual time with --on simulator"
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _VM_REMEDY = "run ./setup.sh, which installs user-mode-linux where the distribution has it"
 
 
@@ -127,7 +128,8 @@ _COMMANDS = {
 
 
 def _command(name: str, package: str) -> Finding:
-    path = shutil.which(name)
+    # An ordinary user's PATH lacks the programs of root, who will call them.
+    path = shutil.which(name) or (shutil.which(name, path=_SBIN) if os.geteuid() != 0 else None)
     return Finding(name, path or "not installed", "" if path else f"run ./setup.sh, which installs the package {package}")
 
 

@@ -616,7 +616,7 @@ def test_the_table_fits_a_terminal_of_80_columns(summaries):
     assert "basic" in text
     assert "66.7%" in text
     assert "books: at least 75.0 % of packets checked" in text
-    assert "lossy: the cost leaves out 1 packets lost before their first expensive link" in text
+    assert "lossy: the cost leaves out 1 packet lost before its first expensive link" in text
     assert "…" not in text
 
 

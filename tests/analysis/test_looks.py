@@ -4,15 +4,19 @@ import dataclasses
 import itertools
 
 import msgspec
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from analysis.books import balance
 from analysis.figures.claims import Sweep
+from analysis.figures.measured import MeasuredRun
+from analysis.figures.repeats import grouped
 from analysis.figures.summary import summarise
 from analysis.judging.check_run import history_of
-from analysis.pictures import fault_plots, plots
+from analysis.pictures import fault_plots, plots, repeat_plots
 from hostagent.protocols import PROTOCOLS
+from runfiles.format import FaultRecord
 from runfiles.reading import load
 from tests.analysis.synthetic import DELIVERIES, honest
 
@@ -116,8 +120,13 @@ def test_delays_over_time_are_logarithmic_and_titles_tell_variants_and_seeds_apa
 
 
 def boxes(figure: Figure):
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     return [text.get_window_extent() for text in figure.axes[0].texts]
+
+
+def covers(figure: Figure):
+    """What the white boxes behind texts cover: a tenth of their size more than the texts."""
+    return [text.get_window_extent().padded(0.1 * text.get_size() * figure.dpi / 72) for text in figure.axes[0].texts]
 
 
 def test_the_numbers_of_bars_cover_neither_each_other_nor_the_marks_of_crossings(summary):
@@ -130,4 +139,22 @@ def test_the_numbers_of_bars_cover_neither_each_other_nor_the_marks_of_crossings
     points = axes.transData.transform(list(zip(*marks.get_data(), strict=True)))
     assert len(found) == 6
     assert not any(one.overlaps(other) for one, other in itertools.combinations(found, 2))
-    assert not any(box.contains(*point) for box in found for point in points)
+    half_mark = figure.dpi / 72 * (marks.get_markersize() / 2 * 2**0.5)
+    assert not any(box.contains(x, y + up) for box in covers(figure) for x, y in points for up in (-half_mark, 0, half_mark))
+
+
+@pytest.mark.parametrize("at_s", [1, 9.9])
+def test_the_names_of_faults_stay_inside_and_the_legend_covers_none(run, summary, at_s, monkeypatch):
+    stream = repeat_plots.Stream(0, np.array([0]), np.array([10_000_000_000]), 1)
+    monkeypatch.setattr(repeat_plots, "_stream", lambda _: stream)
+    at_ns = int(at_s * 1e9)
+    fault = FaultRecord(fault="crash", target="a-host-with-a-name-that-is-long", asked_ns=at_ns, applied_ns=at_ns)
+    ended = replace(run.run, ended_ns=11_000_000_000)
+    figure = repeat_plots.over_time_figure(
+        grouped([MeasuredRun(dataclasses.replace(run, run=ended, faults=(fault,)), summary)], "label")
+    )
+    (name,) = boxes(figure)
+    axes, legend = figure.axes[0].get_window_extent(), figure.axes[0].get_legend().get_window_extent()
+    assert axes.x0 <= name.x0 < name.x1 <= axes.x1
+    assert not legend.overlaps(name)
+    assert legend.x1 <= figure.bbox.x1

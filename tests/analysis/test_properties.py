@@ -303,7 +303,7 @@ def test_without_samples_rest_is_unknown():
     stage = plays.many_messages(Basic)
     stage.events = [event for event in stage.events if event[2] != "sample"]
     assert judged(G.QUIESCENCE, stage).reason == (
-        "h3 was sampled 0 times after the last broadcast or fault; a rate takes two samples"
+        "after the last broadcast or fault there are too few samples of h3, 0; a rate takes two"
     )
     assert judged(G.BOUNDED_MEMORY, stage).reason == "h3 was not sampled after the last broadcast or fault"
 

@@ -45,6 +45,15 @@ def test_the_command_writes_it_beside_the_run(run):
     assert done.stdout.strip() == f"{run.directory}.pcapng"
 
 
+def test_each_of_several_runs_gets_a_file_of_its_own(tmp_path):
+    for name in ("a", "b"):
+        honest().write(tmp_path / "runs" / name)
+    done = castbed("pcapng", str(tmp_path / "runs"))
+    assert (done.returncode, done.stdout.split()) == (0, [f"{tmp_path}/runs/{name}.pcapng" for name in ("a", "b")])
+    done = castbed("pcapng", str(tmp_path / "runs"), "--out", str(tmp_path / "all.pcapng"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 def test_what_is_no_capture_is_a_sentence(run, tmp_path):
     (run.directory / run.run.captures[0].file).write_bytes(b"nonsense that is long enough")
     with pytest.raises(ResultsError, match="is not a capture"):

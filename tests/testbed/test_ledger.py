@@ -14,8 +14,8 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def watched(tmp_path):
-    """What the line about the token says after more events: host, milliseconds, event, and the rest of its fields."""
+def snapshot(tmp_path):
+    """What is known after more events: host, milliseconds, event, and the rest of its fields."""
     network = lan(3)
     logs = {host: tmp_path / f"{host}.jsonl" for host in network.hosts}
     for log in logs.values():
@@ -28,14 +28,32 @@ def watched(tmp_path):
         SimpleNamespace(emulation=emulation, agents=agents, task=task, injector=injector, captures=SimpleNamespace(planned=()))
     )
 
-    def told(*events):
+    def after(*events):
         for host, at_ms, name, fields in events:
             with logs[host].open("ab") as log:
                 log.write(commit([Event(at_ns=at_ms * MS, event=name, **fields)]))
-        now = ledger.snapshot("lab", 0.0, ())
-        return next((line for line in views.status(now).splitlines() if "token:" in line or "committed" in line), "")
+        return ledger.snapshot("lab", 0.0, ())
+
+    return after
+
+
+@pytest.fixture
+def watched(snapshot):
+    """What the line about the token says after more events."""
+
+    def told(*events):
+        return next(
+            (line for line in views.status(snapshot(*events)).splitlines() if "token:" in line or "committed" in line), ""
+        )
 
     return told
+
+
+def test_a_delivery_that_is_known_before_its_broadcast_is_no_negative_number_of_missing_messages(snapshot):
+    now = snapshot(("h2", 2, "deliver", {"origin": "h1", "sequence": 1}))
+    assert [host.missing for host in now.hosts] == [0, 0, 0]
+    now = snapshot(("h1", 1, "broadcast", {"origin": "h1", "sequence": 1}))
+    assert [host.missing for host in now.hosts] == [1, 0, 1]
 
 
 def token(host, at_ms, generation, held):

@@ -14,7 +14,7 @@ from tests.testbed.conftest import castbed
 from topologies import catalogue as networks
 
 
-@pytest.mark.parametrize("name", [*catalogue.names(), *PROTOCOLS, *FAULTS, *networks.names(), "topozoo/Arpanet19728"])
+@pytest.mark.parametrize("name", [*catalogue.names(), *PROTOCOLS, *FAULTS, *networks.names(), "topozoo", "topozoo/Arpanet19728"])
 def test_every_key_of_everything_has_a_unit_and_a_meaning(name):
     found = list(described(name))
     assert found
@@ -45,6 +45,26 @@ def test_a_protocol_of_a_user_is_shown_by_its_file(tmp_path):
     (found,) = json.loads(done.stdout)
     assert (found["kind"], found["name"]) == ("protocol", "gossip")
     assert all(key["key"].startswith("gossip.") for key in found["keys"])
+    assert "--protocol gossip.py --set gossip.PARAMETER=VALUE" in found["usage"]
+
+
+def test_every_key_of_a_new_scenario_has_a_unit_and_a_meaning(tmp_path):
+    assert castbed("new", "scenario", "mine", cwd=tmp_path).returncode == 0
+    (found,) = json.loads(castbed("show", "mine.py", "--json", cwd=tmp_path).stdout)
+    assert [key["key"] for key in found["keys"] if not key["unit"] or not key["meaning"]] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nope", "nothing is called 'nope': ./castbed list has all names"),
+        ("lab.clab.yml", "lab.clab.yml is the file of a network, which has no keys: ./castbed topology lab.clab.yml shows it"),
+        ("corosync", "corosync is a guest: write guest:corosync"),
+    ],
+)
+def test_what_has_no_keys_is_a_sentence(name, sentence):
+    done = castbed("show", name)
+    assert (done.returncode, done.stderr) == (2, f"castbed: {sentence}\n")
 
 
 def test_help_after_a_scenario_has_its_keys():
@@ -69,6 +89,18 @@ def test_a_bare_command_helps_and_the_version_names_the_commit():
     assert version.stdout.startswith("castbed 0.1.0, commit ")
 
 
+@pytest.mark.parametrize("words", [("-c", "print(1 + 1)"), ("-m", "platform")])
+def test_words_after_python_are_those_of_python(words):
+    done = castbed("python", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_words_after_test_are_those_of_pytest():
+    done = castbed("test", "-m", "not root", "--collect-only", "-q", "tests/test_rooms.py")
+    assert (done.returncode, "tests/test_rooms.py" in done.stdout) == (0, True), done.stderr
+
+
 def test_a_list_has_a_line_for_each_name():
     lines = castbed("list").stdout.splitlines()
     names = [*catalogue.names(), *PROTOCOLS, *FAULTS]
@@ -82,6 +114,9 @@ def test_a_list_has_a_line_for_each_name():
         ("castbed rep", ["replay"]),
         ("castbed run link", ["link_fails"]),
         ("castbed run grid --set ro", ["rows="]),
+        ("castbed run grid --set counter.tr", ["counter.tries="]),
+        ("castbed run grid --protocol gu", ["guest:corosync", "guest:pysyncobj", "guest:etcd", "guest:nats"]),
+        ("castbed run grid --protocol guest : co", ["corosync"]),
         ("castbed paper co", ["counter_tokens"]),
         ("castbed paper --out count", ["counter_tokens", "counted"]),
         ("castbed fault par", ["partition"]),

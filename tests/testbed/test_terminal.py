@@ -5,6 +5,7 @@ import io
 
 import msgspec
 import pytest
+from rich.table import Table
 
 from analysis.books import balance
 from analysis.figures.claims import Claim
@@ -90,6 +91,20 @@ def test_a_network_may_be_called_anything(tmp_path):
     done = castbed("topology", str(tmp_path / "[red]network.json"))
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{NAME}: 2 hosts, 2 switches, 3 links" in done.stdout
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_no_word_is_cut_where_a_column_beside_it_could_be_narrower(width, monkeypatch):
+    console = terminal.plain_console(width=width, file=io.StringIO())
+    monkeypatch.setattr(terminal, "output", console)
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    place = "/home/somebody/castbed/results"
+    table.add_row("missing", "Python's ryu", "not installed", "run ./setup.sh as root, or in virtual time with --on simulator")
+    table.add_row("ok", "results", f"69266 MB free in {place}", "")
+    terminal.print_table(table)
+    shown = console.file.getvalue()
+    assert {place, "./setup.sh", "simulator", "69266", "missing"} <= {*shown.split()}
+    assert width < 80 or max(map(len, shown.splitlines())) <= width
 
 
 @pytest.mark.parametrize("width", [40, 80])

@@ -69,3 +69,13 @@ def test_a_network_without_a_graph_shows_none():
     plain = replaced(NOW, hosts=(HostNow("h1", "up", 5, 0, {}), HostNow("h2", "up", 5, 0, {"h1": "h1"})))
     assert "graph" not in shown(views.host_table(plain)) + views.line(plain, plain).replace("propagation-graph", "")
     assert views.tree(plain).startswith("h1, the source")
+
+
+def test_a_watched_screen_has_all_of_the_headline_and_of_the_costs():
+    packets = {"data": 100, "repair": 20, "control": 30}
+    now = replaced(NOW, network="a-network-with-a-name-that-is-long", expensive_packets=packets, at_s=5.0)
+    rows = shown(views.watched(NOW, now, 80, 24)).splitlines()
+    assert max(map(len, rows)) <= 80
+    words = " ".join(" ".join(rows).split())
+    assert views.headline(now) in words
+    assert "30.00 a message, at least 1 with one packet a message; per s: data 50, repair 10, control 15" in words

@@ -6,10 +6,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from hostagent.protocols import PROTOCOLS
-from hostagent.runtime.guests.catalogue import GUESTS
+from hostagent.runtime.guests.catalogue import GUESTS, PREFIX
 from papers import PAPERS
 from scenarios import catalogue
 from scenarios.faults import FAULTS
+from testbed.commands.names.keys import protocol_keys
 from testbed.live.verbs import VERBS
 from testbed.status import HOLDS
 from topologies import catalogue as networks
@@ -19,11 +20,12 @@ _BASH = """_castbed() {{
     if [ "$COMP_CWORD" -eq 1 ]; then words="{verbs}"; else
         case "$before" in
             --protocol) words="{protocols}" ;;
+            :|guest) words="{guests}" names=yes word=${{word#:}} ;;
             --on) words="mininet simulator" ;;
             --medium) words="unicast multicast" ;;
             --set) case "$verb ${{COMP_WORDS[2]}}" in
 {keys}
-            esac; compopt -o nospace 2>/dev/null ;;
+            esac; [ -z "$word" ] || words="$words {parameters}"; compopt -o nospace 2>/dev/null ;;
             *) case "$verb" in
 {no_files}) [[ $before == --* ]] || names=yes ;;
             esac; case "$verb" in
@@ -80,6 +82,15 @@ def _no_files() -> dict[str, list[str]]:
     }
 
 
+def _protocols() -> list[str]:
+    return [*PROTOCOLS, *(f"{PREFIX}{name}" for name in GUESTS)]
+
+
+def _parameters() -> list[str]:
+    """The parameters of protocols, as --set has them."""
+    return [f"{key.key}=" for core in PROTOCOLS.values() for key in protocol_keys(core)]
+
+
 def _bash(verbs: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> str:
     keys = "\n".join(
         f'                *" {definition.name}") words="{" ".join(f"{key}=" for key in definition.keys)}" ;;'
@@ -89,7 +100,10 @@ def _bash(verbs: dict[str, argparse.ArgumentParser], *, is_zsh: bool) -> str:
         f'                {name}) words="{" ".join([*_names(name), *_options(verb)])}" ;;' for name, verb in verbs.items()
     )
     no_files = f"                {'|'.join(_no_files())}"
-    script = _BASH.format(verbs=" ".join(verbs), protocols=" ".join(PROTOCOLS), keys=keys, no_files=no_files, options=options)
+    script = _BASH.format(
+        verbs=" ".join(verbs), protocols=" ".join(_protocols()), guests=" ".join(GUESTS), parameters=" ".join(_parameters()),
+        keys=keys, no_files=no_files, options=options,
+    )  # fmt: skip
     return f"autoload -Uz bashcompinit && bashcompinit\n{script}" if is_zsh else script
 
 
@@ -99,10 +113,12 @@ def _fish(verbs: dict[str, argparse.ArgumentParser]) -> str:
 
 def _fish_lines(verbs: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
     yield f"complete -c castbed -n __fish_use_subcommand -f -a '{' '.join(verbs)}'"
+    keys = dict.fromkeys(key for definition in catalogue.every() for key in definition.keys)
+    values = {"--protocol": _protocols(), "--set": [*(f"{key}=" for key in keys), *_parameters()]}
     for name, verb in verbs.items():
         seen = f"complete -c castbed -n '__fish_seen_subcommand_from {name}'"
         if names := _names(name):
             yield f"{seen} -a '{' '.join(names)}'"
         for option in _options(verb):
-            values = f" -x -a '{' '.join(PROTOCOLS)}'" if option == "--protocol" else ""
-            yield f"{seen} -l {option.removeprefix('--')}{values}"
+            words = values.get(option, [])
+            yield f"{seen} -l {option.removeprefix('--')}" + (f" -x -a '{' '.join(words)}'" if words else "")

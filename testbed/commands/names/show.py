@@ -1,5 +1,6 @@
 """The command show, and the keys in the help of run and sweep: what can be set, with default, unit and meaning."""
 
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime import own
+from hostagent.runtime.guests import catalogue as guests
 from scenarios import catalogue
 from scenarios.faults import FAULTS
 from testbed.commands.names.keys import Key, fault_keys, protocol_keys, scenario_keys, topology_keys, trigger_keys
@@ -19,6 +21,7 @@ from testbed.errors import CannotRun
 from testbed.status import HOLDS
 from testbed.terminal import output, print_sentence, print_table
 from topologies import catalogue as networks
+from topologies import files, foreign
 
 
 class Described(NamedTuple):
@@ -35,7 +38,7 @@ def show(arguments: Namespace) -> int:
     """Show every scenario, protocol, fault and topology of a name, with its keys."""
     found = list(described(arguments.name))
     if not found:
-        raise CannotRun(f"nothing is called {arguments.name!r}: ./castbed list has all names")
+        raise CannotRun(_unknown(arguments.name))
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.encode([one._asdict() for one in found]) + b"\n")
         return HOLDS
@@ -44,15 +47,22 @@ def show(arguments: Namespace) -> int:
     return HOLDS
 
 
+def _unknown(name: str) -> str:
+    if name in guests.GUESTS:
+        return f"{name} is a guest: write {guests.PREFIX}{name}"
+    if name.endswith((*files.FORMATS, *foreign.SUFFIXES)):
+        return f"{name} is the file of a network, which has no keys: ./castbed topology {shlex.quote(name)} shows it"
+    return f"nothing is called {name!r}: ./castbed list has all names"
+
+
 def described(name: str) -> Iterator[Described]:
     """Everything of this name."""
     if name in catalogue.names() or _is_scenario(name):
         yield scenario(name)
-    elif name.endswith(own.SUFFIX) or name.startswith(own.MAELSTROM):
-        name = own.find(name)
+    asked, name = name, _protocol(name)
     if name in PROTOCOLS:
         core = PROTOCOLS[name]
-        usage = f"./castbed run SCENARIO --protocol {name} --set {name}.PARAMETER=VALUE"
+        usage = f"./castbed run SCENARIO --protocol {shlex.quote(asked)} --set {name}.PARAMETER=VALUE"
         yield Described("protocol", name, f"{core.summary}; assumes {core.assumes}", usage, protocol_keys(core))
     if name in FAULTS:
         about = " ".join((FAULTS[name].__doc__ or "").split())
@@ -61,6 +71,12 @@ def described(name: str) -> Iterator[Described]:
     if known := networks.keys_of(name.partition(":")[0]):
         about, example, keys = known
         yield Described("topology", name, about, f"./castbed topology {example}", topology_keys(keys))
+
+
+def _protocol(name: str) -> str:
+    """The name of the protocol that a user writes as a file, a program or a guest; other names as they are."""
+    written = name.endswith(own.SUFFIX) or name.startswith((own.MAELSTROM, guests.PREFIX))
+    return own.find(name) if written and not _is_scenario(name) else name
 
 
 def _is_scenario(name: str) -> bool:

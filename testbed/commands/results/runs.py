@@ -67,7 +67,7 @@ def runs(arguments: Namespace) -> int:
     if arguments.remove:
         _remove([Path(listed.directory) for listed in found], really=arguments.yes)
     elif not arguments.json:
-        output.print(f"{len(found)} run{'s' if len(found) != 1 else ''}")
+        output.print(_counted(found))
     return HOLDS
 
 
@@ -133,10 +133,14 @@ def _print(found: Sequence[Listed]) -> None:
         print_table(table)
 
 
+def _counted(runs: Sequence[object]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
 def _remove(directories: list[Path], *, really: bool) -> None:
     """Remove runs: their own files only, and directories that hold nothing else."""
     if not really:
-        output.print(f"{len(directories)} runs would be removed: repeat the command with --yes")
+        output.print(f"{_counted(directories)} would be removed: repeat the command with --yes")
         return
     for directory in directories:
         for name in RUN_FILES | {"claims.json"}:
@@ -147,7 +151,7 @@ def _remove(directories: list[Path], *, really: bool) -> None:
             continue
         directory.rmdir()
         _remove_empty(directory.parent)
-    output.print(f"removed {len(directories)} runs")
+    output.print(f"removed {_counted(directories)}")
 
 
 def _remove_empty(directory: Path) -> None:

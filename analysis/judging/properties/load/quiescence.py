@@ -30,7 +30,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         window = settled if len(settled) >= 2 else _second_half(taken)
         if len(window) < 2:
             open_question = unknown(
-                f"{host} was sampled {len(taken)} times after the last broadcast or fault; a rate takes two samples"
+                f"after the last broadcast or fault there are too few samples of {host}, {len(taken)}; a rate takes two"
             )
         elif _busy(window[0], window[-1], stated):
             sentence = _sentence(window[0], window[-1], stated, time)
