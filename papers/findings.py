@@ -10,6 +10,7 @@ from papers.paper import By, Paper, Statement
 
 Word = Literal["yes", "no", "unknown"]
 WORDS: Final[Mapping[Word, str]] = {"yes": "confirmed", "no": "refuted", "unknown": "unknown"}
+ENGINES: Final[Mapping[str, str]] = {"simulator": "the simulator", "mininet": "Mininet"}
 # The claims of one scenario that are told in full beneath a statement; the page has all of them in its last section.
 MOST_TOLD: Final = 3
 
@@ -58,6 +59,8 @@ class Finding(msgspec.Struct, frozen=True):
     differs: str
     """What to say if the engines disagree."""
     evidence: list[Evidence]
+    engines: dict[str, Word] = {}
+    """What each engine alone says."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -107,8 +110,11 @@ def _finding(kind: Literal["claim", "table", "graph"], said: Statement, outcomes
     verdict = together(told.values())
     differs = ""
     if len(set(told.values())) > 1:
-        differs = "The engines disagree: " + ", ".join(f"{word} on {engine}" for engine, word in sorted(told.items())) + "."
-    return Finding(kind, said.name, said.text, said.where, verdict, said.why if verdict == "no" else "", differs, evidence)
+        differs = (
+            "The engines disagree: " + ", ".join(f"{WORDS[word]} on {ENGINES[engine]}" for engine, word in told.items()) + "."
+        )
+    why = said.why if verdict == "no" else ""
+    return Finding(kind, said.name, said.text, said.where, verdict, why, differs, evidence, engines)
 
 
 def _evidence(by: By, outcome: Outcome) -> Evidence:
