@@ -104,10 +104,8 @@ def findings_of(paper: Paper, outcomes: Sequence[Outcome], *, quick: bool, comma
 
 def _finding(kind: Literal["claim", "table", "graph"], said: Statement, outcomes: Iterable[Outcome]) -> Finding:
     evidence = [_evidence(by, outcome) for by in said.by for outcome in outcomes if outcome.source == by.source]
-    engines = {e.engine: together(other.verdict for other in evidence if other.engine == e.engine) for e in evidence}
-    # An engine whose runs cannot tell leaves it to the other one.
+    engines, verdict = decided(evidence)
     told = {engine: word for engine, word in engines.items() if word != "unknown"}
-    verdict = together(told.values())
     differs = ""
     if len(set(told.values())) > 1:
         differs = (
@@ -115,6 +113,12 @@ def _finding(kind: Literal["claim", "table", "graph"], said: Statement, outcomes
         )
     why = said.why if verdict == "no" else ""
     return Finding(kind, said.name, said.text, said.where, verdict, why, differs, evidence, engines)
+
+
+def decided(evidence: Sequence[Evidence]) -> tuple[dict[str, Word], Word]:
+    """What each engine says, and both together. An engine whose runs cannot tell leaves it to the other one."""
+    engines = {e.engine: together(other.verdict for other in evidence if other.engine == e.engine) for e in evidence}
+    return engines, together(word for word in engines.values() if word != "unknown")
 
 
 def _evidence(by: By, outcome: Outcome) -> Evidence:

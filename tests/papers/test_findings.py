@@ -8,7 +8,7 @@ import pytest
 from analysis.figures.claims import Claim
 from analysis.figures.stated import Entry, Table, compare_tables
 from papers import PAPERS
-from papers.findings import Outcome, findings_of, together
+from papers.findings import Outcome, decided, findings_of, together
 from papers.page import MOST_ROWS, overview, read_summary, table_view, tidy, view_of, write_index, write_page, write_summary
 from papers.paper import By, Experiment, Paper, Slip, StatedTable, Statement
 
@@ -175,6 +175,17 @@ def test_every_statement_is_decided_by_a_scenario_or_study_of_its_paper(known):
     assert all(said.by for said in known.statements)
     names = [said.name for said in known.statements]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("known", PAPERS, ids=lambda known: known.name)
+def test_a_summary_says_what_its_evidence_says_and_was_not_changed_by_hand(known, tmp_path):
+    docs = Path(__file__).parents[2] / "docs" / "papers"
+    stated = read_summary(docs / f"{known.name}.json")
+    assert [(found.name, (found.engines, found.verdict)) for found in stated.findings] == [
+        (found.name, decided(found.evidence)) for found in stated.findings
+    ]
+    _, markdown = write_summary(known, stated, tmp_path)
+    assert markdown.read_text() == (docs / markdown.name).read_text()
 
 
 def test_the_tables_of_papers_in_the_readme_are_those_of_the_summaries():
