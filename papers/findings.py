@@ -10,6 +10,7 @@ from papers.paper import By, Paper, Statement
 
 Word = Literal["yes", "no", "unknown"]
 WORDS: Final[Mapping[Word, str]] = {"yes": "confirmed", "no": "refuted", "unknown": "unknown"}
+ENGINES: Final[Mapping[str, str]] = {"simulator": "the simulator", "mininet": "Mininet"}
 # The claims of one scenario that are told in full beneath a statement; the page has all of them in its last section.
 MOST_TOLD: Final = 3
 
@@ -58,6 +59,8 @@ class Finding(msgspec.Struct, frozen=True):
     differs: str
     """What to say if the engines disagree."""
     evidence: list[Evidence]
+    engines: dict[str, Word] = {}
+    """What each engine alone says."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -101,14 +104,21 @@ def findings_of(paper: Paper, outcomes: Sequence[Outcome], *, quick: bool, comma
 
 def _finding(kind: Literal["claim", "table", "graph"], said: Statement, outcomes: Iterable[Outcome]) -> Finding:
     evidence = [_evidence(by, outcome) for by in said.by for outcome in outcomes if outcome.source == by.source]
-    engines = {e.engine: together(other.verdict for other in evidence if other.engine == e.engine) for e in evidence}
-    # An engine whose runs cannot tell leaves it to the other one.
+    engines, verdict = decided(evidence)
     told = {engine: word for engine, word in engines.items() if word != "unknown"}
-    verdict = together(told.values())
     differs = ""
     if len(set(told.values())) > 1:
-        differs = "The engines disagree: " + ", ".join(f"{word} on {engine}" for engine, word in sorted(told.items())) + "."
-    return Finding(kind, said.name, said.text, said.where, verdict, said.why if verdict == "no" else "", differs, evidence)
+        differs = (
+            "The engines disagree: " + ", ".join(f"{WORDS[word]} on {ENGINES[engine]}" for engine, word in told.items()) + "."
+        )
+    why = said.why if verdict == "no" else ""
+    return Finding(kind, said.name, said.text, said.where, verdict, why, differs, evidence, engines)
+
+
+def decided(evidence: Sequence[Evidence]) -> tuple[dict[str, Word], Word]:
+    """What each engine says, and both together. An engine whose runs cannot tell leaves it to the other one."""
+    engines = {e.engine: together(other.verdict for other in evidence if other.engine == e.engine) for e in evidence}
+    return engines, together(word for word in engines.values() if word != "unknown")
 
 
 def _evidence(by: By, outcome: Outcome) -> Evidence:

@@ -9,7 +9,8 @@ PAPER: Final = Paper(
     title="Reliable Broadcast in Networks with Nonprogrammable Servers",
     authors="Hector Garcia-Molina, Boris Kogan and Nancy Lynch, 1987",
     about="Hosts in clusters, joined by expensive links, with servers that only route. Hosts form a tree of clusters, along which a "
-    "message reaches each cluster once, and repair it when the network fails.",
+    "message reaches each cluster once, and repair it when the network fails. Runs called literal are with the algorithm exactly as in "
+    "the paper, those called frugal with leaders that speak for their clusters.",
     experiments=(
         Experiment("cluster_tree", pack_ms=0.0),
         Experiment("grid_cost", quick={"messages": "250"}),
@@ -74,10 +75,11 @@ PAPER: Final = Paper(
             "",
             Statement(
                 "Cost and reliability",
-                "The paper has no graph; it says that the frequencies are the knobs between cost and reliability.",
+                "The frequencies of the exchanges are the knobs between cost and reliability.",
                 (By("tuning", "8"),),
                 "5",
             ),
+            "The paper says so and has no graph of it.",
         ),
         StatedGraph(
             "grid_cost",
@@ -88,6 +90,7 @@ PAPER: Final = Paper(
                 (By("grid_cost", "1"),),
                 "3",
             ),
+            "The paper says so and has no graph of it.",
         ),
     ),
     slips=(

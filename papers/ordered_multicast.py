@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from papers import chapter_4
+from papers import chapter_4, drawn_graphs
 from papers.paper import By, Experiment, Paper, Slip, StatedGraph, StatedTable, Statement
 
 _STUDY: Final = chapter_4.STUDY.name
@@ -11,12 +11,13 @@ _SHAPES: Final = {
     "4.2": "The depth rises and falls with the size of groups too.",
     "4.3": "The number of extra sites is low in general, and rises and falls as the depth does.",
     "4.4": "The load of the busiest site is between that of two-phase and the central site, and gets very low where trees are sparse.",
-    "4.5": "So it is for groups of any size.",
+    "4.5": "The load of the busiest site is between that of two-phase and the central site for groups of any size.",
     "4.6": "Heuristic I yields better trees than random choices (20 groups).",
     "4.7": "Heuristic I yields better trees than random choices (40 groups).",
     "4.8": "On a grid Heuristic II is slightly better than I; the minimum spanning tree does well for few sites, and its paths always "
     "grow, while those of the heuristics decrease (20 groups).",
-    "4.9": "The same for 40 groups, except that the heuristics need not decrease.",
+    "4.9": "On a grid Heuristic II is slightly better than I; the minimum spanning tree does well for few sites, and its paths always "
+    "grow (40 groups).",
     "4.10": "Heuristic III outperforms II, and cannot beat the minimum spanning tree in some cases (20 groups).",
     "4.11": "Heuristic III outperforms II, and cannot beat the minimum spanning tree in some cases (40 groups).",
     "4.12": "The shortest-path tree usually has the shortest paths (20 groups).",
@@ -61,7 +62,7 @@ PAPER: Final = Paper(
         Experiment("token_lost", quick={"messages": "300"}),
         Experiment("full_speed", quick={"messages": "300"}),
     ),
-    studies=(chapter_4.STUDY,),
+    studies=(drawn_graphs.STUDY, chapter_4.STUDY),
     claims=(
         Statement(
             "order",
@@ -80,7 +81,13 @@ PAPER: Final = Paper(
             "4.1.1",
         ),
         Statement(
-            "4.1.1",
+            "drawn graphs",
+            "The algorithm builds the graphs that the text draws, from the same groups.",
+            (By(drawn_graphs.STUDY.name),),
+            "Figures 3.1 to 3.6 and 4.1",
+        ),
+        Statement(
+            "sparse groups",
             "Depth and extra sites are small where small groups are drawn among many sites.",
             (By(_STUDY, "4.1.1"),),
             "4.1.1",
@@ -92,13 +99,13 @@ PAPER: Final = Paper(
             "4.1.1",
         ),
         Statement(
-            "4.4",
+            "cheap graphs",
             "Which graph is cheap depends on the network: trees over the network have fewer crossings, and more extra sites.",
             (By("graph_costs"),),
             "4.4",
         ),
         Statement(
-            "4.5",
+            "paths",
             "All heuristics have longer paths than minimum spanning and shortest-path trees.",
             (By(_STUDY, "4.5"),),
             "4.5",
@@ -106,7 +113,7 @@ PAPER: Final = Paper(
             "those of every heuristic.",
         ),
         Statement(
-            "2.2",
+            "silent host",
             "With time stamps a host waits for the silent ones, unless they send null messages; other algorithms do not.",
             (By("silent_host", "2.2"),),
             "2.2",
@@ -127,6 +134,8 @@ PAPER: Final = Paper(
                 By("order_costs", "control"),
             ),
             "4.1, 4.2",
+            note="Theory beside it: an atomic multicast that involves only its destinations needs two delays between groups, a broadcast "
+            "can do with one (Schiper and Pedone); whoever sends to all others by unicast has a throughput of 1 / (n - 1) of its line.",
         ),
         Statement(
             "chapter 5",
@@ -142,7 +151,7 @@ PAPER: Final = Paper(
         ),
         Statement(
             "bounds of the fan",
-            "Its levels deliver within the bounds of their proofs: Delta, and rho for what was missed.",
+            "The fan's levels deliver within the bounds of their proofs: Delta, and rho for what was missed.",
             (By("fan_levels", "bounds"),),
             "6.4",
         ),
@@ -154,26 +163,26 @@ PAPER: Final = Paper(
             "7.2.1",
         ),
         Statement(
-            "7.1.2",
+            "atomic",
             "Atomic: sites below a failed one wait, a failed leaf stops nobody, and everything goes on after recovery, in strict order.",
             (By("site_fails_atomic", "7.1.2"), By("site_fails_atomic", "-")),
             "7.1.2",
         ),
         Statement(
-            "7.1.1",
+            "non-atomic",
             "Non-atomic: c delivers beta-2, alpha-3 and beta-3 and fails; d and e deliver alpha-3 first. Operational order holds, strict "
             "order does not, and only c is involved.",
             (By("site_fails_non_atomic"),),
             "7.1.1, Figures 7.1 to 7.4",
         ),
         Statement(
-            "Figure 7.5",
+            "two trees",
             "After a partition there are two trees for a bounded time.",
             (By("two_trees"),),
             "7.3, Figure 7.5",
         ),
         Statement(
-            "7.1.3",
+            "dead source",
             "A source of two-phase that fails between its phases stops all destinations, unless they finish for it.",
             (By("source_dies_between_phases"),),
             "7.1.3",
@@ -196,7 +205,7 @@ PAPER: Final = Paper(
             "table_2_1",
             Statement(
                 "Table 2.1",
-                "Which algorithm gives which order on which network.",
+                "Each algorithm gives the orders that the table says, on the networks that it says, and no others.",
                 (By("table_2_1", but_not="refutes the cell"), By("table_2_1", text="refutes the cell", refutes=True)),
                 "2.8",
                 why="Two cells of the table are empty and need not be: the token site and Total order messages on point-to-point networks "
@@ -207,7 +216,8 @@ PAPER: Final = Paper(
             "table_4_1",
             Statement(
                 "Table 4.1",
-                "Packets and delay on a point-to-point network: n + e for the graph, hardly above centralised, far below two-phase.",
+                "On a point-to-point network a message down a graph takes n + e packets, hardly more than centralised and far fewer than "
+                "two-phase, and each algorithm as long as its formula says at most.",
                 (By("table_4_1"),),
                 "4.1.1",
             ),
@@ -216,9 +226,12 @@ PAPER: Final = Paper(
             "table_4_2",
             Statement(
                 "Table 4.2",
-                "Packets and delay on a broadcast network: d + 1 packets for a graph of depth d.",
+                "On a broadcast network a message down a graph of depth d takes d + 1 packets, more than centralised and fewer than "
+                "two-phase, and each algorithm as long as so many packets at most.",
                 (By("table_4_2"),),
                 "4.2",
+                why="d + 1 is the least. Two hosts of one level that pass a message on send a packet each, and the table counts one for "
+                "each level: i + 1 packets for i such hosts. The rest of the table holds.",
             ),
         ),
     ),
@@ -252,6 +265,7 @@ PAPER: Final = Paper(
             "(C) does not count L_D, (D) has an undefined y, and `n-1(...)` is (n-1)(...). Its propagation part of rho has two values.",
             "Counted, and read from the context; the greater value is the bound.",
         ),
+        Slip("7.1, 7.2", "Proofs and (C) name fragments `(B)`.", "Means those called (A)."),
         Slip("chapter 6", "Eight kinds of events are announced, and seven described.", "There are seven."),
         Slip("Q2", "`=` stands for a bound.", "Read as at most."),
         Slip("7.2.1", "The proof of P4 has four steps of phi_P, and Delta three.", "Delta and rho are judged with four."),

@@ -5,9 +5,11 @@ The pages have their pictures inside, load nothing and run no script, as the pag
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from jinja2 import Environment
@@ -18,7 +20,7 @@ from analysis.figures.stated import ComparedEntry
 from analysis.pages.report import environment
 from analysis.pages.view import VerdictMark
 from analysis.pictures.plots import sweep_figure
-from papers.findings import WORDS, Finding, Findings, Outcome, Word
+from papers.findings import ENGINES, WORDS, Finding, Findings, Outcome, Word
 from papers.paper import Paper
 from runfiles.errors import ResultsError
 from runfiles.format import encoded, write_whole
@@ -26,6 +28,13 @@ from runfiles.format import encoded, write_whole
 NAME = "index.html"
 MOST_OPEN = 12
 """The checks of a scenario are folded away if there are more of them than this."""
+MOST_ROWS = 32
+"""So are the rows of a table."""
+_BOUND: Final = re.compile(
+    r"(?<=[\w)]) (?=[-=<+/] [\w(])|(?<=[\w)] [-=<+/]) (?=[\w(])|(?<=\b[AENT]) (?=\d)|(?<=\d) (?=(?:%|ms\b|s\b))"
+)
+"""Spaces at which no line ends: within a short formula, and before a unit."""
+_MINUS: Final = "\N{NO-BREAK SPACE}\N{MINUS SIGN}\N{NO-BREAK SPACE}"
 _STYLES: Mapping[Word, str] = {"yes": "holds", "no": "violated", "unknown": "unknown"}
 
 
@@ -108,13 +117,13 @@ def counted(findings: Findings) -> dict[str, int]:
 def _view(paper: Paper, found: Finding, outcomes: Sequence[Outcome]) -> FindingView:
     pictures: list[tuple[str, str]] = []
     tables: list[TableView] = []
-    note = ""
+    note = next(said.note for said in paper.statements if said.name == found.name)
     if found.kind == "graph":
         graph = next(graph for graph in paper.graphs if graph.says.name == found.name)
         drawn = [(outcome.engine, sweep) for outcome in outcomes if outcome.source == graph.source for sweep in outcome.sweeps]
         shown = [(engine, sweep) for engine, sweep in drawn if graph.is_of(sweep)]
         pictures = [(engine, _picture(sweep, [other for _, other in shown if other is not sweep])) for engine, sweep in shown]
-        note = graph.note
+        note = graph.note or note
     if found.kind == "table":
         made = [(outcome.engine, table) for outcome in outcomes for table in outcome.tables]
         tables = [table_view(engine, table) for engine, table in made if table.name == found.name]
@@ -167,9 +176,29 @@ def write_page(view: PaperView, directory: Path) -> Path:
     text = (
         _environment()
         .get_template("paper.html.j2")
-        .render(view=view, status_word=status_word, styles=_STYLES, words=WORDS, most_open=MOST_OPEN)
+        .render(
+            view=view,
+            agreement=agreement(view.findings),
+            status_word=status_word,
+            styles=_STYLES,
+            words=WORDS,
+            engines=ENGINES,
+            most_open=MOST_OPEN,
+            most_rows=MOST_ROWS,
+        )
     )
     return _write(directory / NAME, text)
+
+
+def agreement(findings: Findings) -> str:
+    """A sentence on how many statements both engines can tell of, and whether they agree."""
+    every = findings.findings
+    both = [found for found in every if len(found.engines) > 1 and "unknown" not in found.engines.values()]
+    if not both:
+        return f"None of the {len(every)} statements was put to the test on both."
+    differ = sum(bool(found.differs) for found in both)
+    agree = f"on {len(both) - differ} of them they agree, on {differ} they do not" if differ else "and they agree on all of them"
+    return f"Both can tell of {len(both)} of the {len(every)} statements, {agree}."
 
 
 def write_index(papers: Sequence[tuple[Paper, Findings | None]], directory: Path) -> Path:
@@ -184,14 +213,21 @@ def write_index(papers: Sequence[tuple[Paper, Findings | None]], directory: Path
 
 def _environment() -> Environment:
     found = environment(Path(__file__).parent)
-    found.filters["code"] = _code
+    found.filters.update(code=_code, tidy=tidy)
     return found
+
+
+def tidy(text: str) -> str:
+    """Text whose formulas and figures stay in one line."""
+    return _BOUND.sub("\N{NO-BREAK SPACE}", text).replace("\N{NO-BREAK SPACE}-\N{NO-BREAK SPACE}", _MINUS)
 
 
 def _code(text: str) -> Markup:
     """Text with what is in backticks set as code."""
     code, plain = Markup("<code>{}</code>"), Markup("{}")
-    return Markup().join((code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`")))
+    return Markup().join(
+        code.format(part) if place % 2 else plain.format(tidy(part)) for place, part in enumerate(text.split("`"))
+    )
 
 
 def _write(path: Path, text: str) -> Path:

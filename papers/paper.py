@@ -66,6 +66,8 @@ class Statement:
     """The section."""
     why: str = ""
     """If it is refuted: why, so that a reader of the paper can check it."""
+    note: str = ""
+    """What to know beside the verdict, such as in what ours differs from the paper's."""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,9 @@ def _over_seeds(same: Sequence[tuple[int, Claim]]) -> Claim:
 
 
 def _told_seeds(same: Sequence[tuple[int, Claim]], holds: bool | None) -> str:
-    """The figures of the seeds, or of a few of them, those that decide first."""
+    """The figures of the seeds, or of a few of them, those that decide first; once, if all are the same."""
+    if len(same) > 1 and len({(claim.holds, claim.figure) for _, claim in same}) == 1:
+        return f"{same[0][1].figure}, with each of {len(same)} seeds"
     chosen = same if len(same) <= MOST_SEEDS else sorted(same, key=lambda item: item[1].holds is not holds)[:MOST_SEEDS]
     more = len(same) - len(chosen)
     told = "; ".join(f"seed {seed}: {claim.figure}" for seed, claim in chosen)

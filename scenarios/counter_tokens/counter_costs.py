@@ -9,7 +9,8 @@ N hosts broadcast at random times, and each keeps the token for T. A packet take
 each host with probability E: half of that at its source, for all hosts at once if it is multicast. Times are in units of `unit`, as the
 paper names none. The paper calls exp(A, N) the time between two broadcasts of the system, and uses it as that of one node: read as
 `host`, each host broadcasts A times in a unit, and read as `system`, all hosts together do. Only with the first does C fall with N as the
-text says, so Figure 4 has that one; Figure 3 is made with both. A run with the second has a part of N of the messages, and so takes as long
+text says, so Figure 4 has that one; Figure 3 is made with both. Figure 4 has the most nodes with each A and the least and greatest T, as in
+the paper, and all N with the first A and T. A run with the second has a part of N of the messages, and so takes as long
 and has as many tokens.
 
 C is the packets with tokens while messages are broadcast and all those that ask for lost messages, for each broadcast. Our requests name
@@ -35,6 +36,9 @@ PROPAGATION: Final = 0.1
 MEDIA: Final[tuple[Medium, ...]] = ("multicast", "unicast")
 READINGS: Final = {"host": "with A of each host", "system": "with A of the system"}
 """The readings of exp(A, N), in words."""
+NETWORKS: Final[Mapping[Medium, str]] = {"multicast": "broadcast network", "unicast": "point-to-point network"}
+FORMULA: Final = "exp(A, N) / (N (T + P))"
+"""C without errors in a broadcast network."""
 MOST_CONTROL: Final = 0.1
 """What C stays below without errors, by the paper."""
 NEARLY: Final = 0.2
@@ -97,7 +101,7 @@ def scenario(
     propagation: float = PROPAGATION,
     messages: int = 3000,
 ) -> list[Variant]:
-    """Figure 3: all A and T without errors, on multicast. Figure 4: all E with the first A, T and reading, on both media.
+    """Figure 3: all A and T without errors, on multicast. Figure 4: all E on both media, with the first reading.
 
     hosts: N: numbers of hosts, a run for each
     rates: A: broadcasts in a unit of time, a run for each
@@ -109,7 +113,8 @@ def scenario(
     messages: broadcasts of each run; with the system's rate, a part of N of them
     """
     figure_3 = [Point("multicast", n, a, t, 0.0, reading) for reading in readings for n in hosts for a in rates for t in owner]
-    figure_4 = [Point(medium, n, rates[0], owner[0], error, readings[0]) for medium in MEDIA for n in hosts for error in errors]
+    lines = [*((n, rates[0], owner[0]) for n in hosts), *((max(hosts), a, t) for a in rates for t in (min(owner), max(owner)))]
+    figure_4 = [Point(medium, n, a, t, error, readings[0]) for medium in MEDIA for n, a, t in lines for error in errors]
     return [
         Variant(
             point.label,
@@ -162,6 +167,7 @@ class Cost(NamedTuple):
     broadcasts: int
 
 
+Lines = dict[str, list[tuple[float, float, str]]]
 AS_IN_PAPER: Final = "with a request for each lost message"
 MEASURES: Final[Mapping[str, Callable[[Cost], float]]] = {
     "in packets": lambda cost: cost.packets,
@@ -207,7 +213,7 @@ def claims(runs: Runs) -> Iterator[Claim]:
                 yield from _ordered("Figure 3", "C falls as N grows", figure_3, "hosts", falls=True)
     figure_4_points = _figure_4(costs)
     for measure, value in MEASURES.items():
-        figure_4 = {point: value(cost) for point, cost in costs.items() if point in figure_4_points}
+        figure_4 = {point: value(costs[point]) for point in figure_4_points}
         lossy = {point: cost for point, cost in figure_4.items() if point.error}
         if measure == AS_IN_PAPER:
             yield from _ordered("Figure 4", f"C {measure} grows with E", figure_4, "error", falls=False)
@@ -215,10 +221,10 @@ def claims(runs: Runs) -> Iterator[Claim]:
         yield from _equal_on_both_media(measure, lossy)
 
 
-def _figure_4(points: Collection[Point]) -> frozenset[Point]:
-    """The points of Figure 4: those with the A, T and reading of the runs on unicast."""
-    asked = {(point.rate, point.owner, point.reading) for point in points if point.medium == "unicast"}
-    return frozenset(point for point in points if (point.rate, point.owner, point.reading) in asked)
+def _figure_4(points: Collection[Point]) -> list[Point]:
+    """The points of Figure 4: those that there are on unicast, on either medium."""
+    asked = {point._replace(medium="unicast") for point in points if point.medium == "unicast"}
+    return [point for point in points if point._replace(medium="unicast") in asked]
 
 
 def _near_formula(costs: Mapping[Point, Cost]) -> Iterator[Claim]:
@@ -255,9 +261,16 @@ def _equal_on_both_media(measure: str, costs: Mapping[Point, float]) -> Iterator
     far = {point: 1 - min(pair) / max(pair) for point, pair in pairs.items()}
     worst = max(far, key=lambda point: far[point])
     told = "; ".join(
-        f"N {point.hosts}, E {point.error:g}: {ours:.3f} and {theirs:.3f}" for point, (ours, theirs) in pairs.items()
+        f"N {point.hosts}, A {point.rate}, T {point.owner}, E {point.error:g}: {ours:.3f} and {theirs:.3f}"
+        for point, (ours, theirs) in pairs.items()
     )
     yield Claim("Figure 4", text, far[worst] <= NEARLY, f"on multicast and unicast, {told}")
+
+
+def _called(point: Point) -> str:
+    """A point in words."""
+    rate = f"A = {point.rate}" if point.reading == "host" else f"A = {point.rate} of the system"
+    return f"{NETWORKS[point.medium]}, N = {point.hosts}, {rate}, T = {point.owner}, E = {point.error:g}"
 
 
 def tables(runs: Runs) -> Iterator[Table]:
@@ -265,9 +278,13 @@ def tables(runs: Runs) -> Iterator[Table]:
     rows = {}
     for run in runs:
         cost = cost_of(run)
-        rows[run.label] = {
-            "C": Entry("formula", cost.packets, cost.formula),
-            "C, a request for each lost message": Entry("formula", cost.messages, cost.formula),
+        point = point_of(run)
+        stated = FORMULA if point.medium == "multicast" else f"(N - 1) {FORMULA}"
+        if point.error:
+            stated = f"({stated} + (N - 1) E) / (1 - E)"
+        rows[_called(point)] = {
+            "C, packets": Entry(stated, cost.packets, cost.formula),
+            "C, a request for each lost message": Entry(stated, cost.messages, cost.formula),
         }
     yield Table("Figures 3 and 4", "Control packets C for each broadcast", rows)
 
@@ -277,18 +294,27 @@ def sweep(runs: Runs) -> Iterator[Sweep]:
     costs = {point_of(run): cost_of(run) for run in runs}
     label = "control messages per broadcast, C"
     for n in dict.fromkeys(point.hosts for point in costs):
-        lines: dict[str, list[tuple[float, float, str]]] = {}
+        lines = Lines()
         for point, cost in costs.items():
             if point.hosts == n and point.medium == "multicast" and not point.error:
                 lines.setdefault(f"A = {point.rate} of the {point.reading}", []).append((float(point.owner), cost.packets, ""))
         yield Sweep(
             f"C without errors in a broadcast network, N = {n}", "token owner time T", label, lines, name=f"Figure 3, N = {n}"
         )
-    for medium in MEDIA:
-        lines = {}
-        for point, cost in costs.items():
-            if point.medium == medium and point in _figure_4(costs):
-                lines.setdefault(f"N = {point.hosts}, packets", []).append((point.error, cost.packets, ""))
-                lines.setdefault(f"N = {point.hosts}, a request for each message", []).append((point.error, cost.messages, ""))
+    figure_4 = _figure_4(costs)
+    first = min(((point.rate, point.owner) for point in figure_4), default=None)
+    most = max((point.hosts for point in figure_4), default=0)
+    for medium, network in NETWORKS.items():
+        lines, others = Lines(), Lines()
+        for point in figure_4:
+            if point.medium == medium:
+                cost, at = costs[point], point.error
+                if point.hosts == most:
+                    lines.setdefault(f"A = {point.rate}, T = {point.owner}", []).append((at, cost.messages, ""))
+                if (point.rate, point.owner) == first:
+                    others.setdefault(f"N = {point.hosts}, packets", []).append((at, cost.packets, ""))
+                    others.setdefault(f"N = {point.hosts}, a request for each message", []).append((at, cost.messages, ""))
         if lines:
-            yield Sweep(f"C with errors, {medium}", "error rate E", label, lines, name=f"Figure 4, {medium}")
+            yield Sweep(f"C in a {network}, N = {most}", "error rate E", label, lines, name=f"Figure 4, {medium}")
+            title = f"C in a {network}, A = {first[0]}, T = {first[1]}" if first else ""
+            yield Sweep(title, "error rate E", label, others, name=f"Figure 4, {medium}, both N")

@@ -94,11 +94,11 @@ def claims(runs: Runs) -> Iterator[Claim]:
         row = TABLE[run.input.run.protocol]
         for level in _levels(run):
             finding, stated = run.finding(_asked(row, level)), row.states(level)
-            text = f"{row.title}, {_name(level)}, {STATED[stated]}: {'holds' if stated else 'is violated'}"
+            text = f"{row.title}, {_name(level)}, {STATED[stated]}: {'it holds' if stated else 'it does not hold'}"
             holds = finding.verdict is (Verdict.HOLDS if stated else Verdict.VIOLATED)
             known = finding.verdict in {Verdict.HOLDS, Verdict.VIOLATED}
             yield Claim(
-                "Table 4", text, holds if known else None, finding.reason or f"{finding.verdict} in {finding.cases} cases"
+                "Table 4", text, holds if known else None, finding.reason or f"no counterexample in {finding.cases} cases"
             )
 
 

@@ -19,20 +19,22 @@ FLAPPING_MS = 12_000.0
 MODES = ("frugal", "literal")
 
 
-def scenario(k: int = 3, size: int = 4, draws: int = 2) -> list[Variant]:
+def scenario(k: int = 3, size: int = 4, draws: int = 2, first: int = 9) -> list[Variant]:
     """A stream that goes on for some time after the last flap: a cycle matters only while there are new messages.
 
     k: clusters, in a ring
     size: hosts of each cluster
     draws: random schedules of flaps, a run of each mode for each
+    first: the seed of the first of them; with 9, cycles form in either mode
     """
     network = clusters(k, size, "ring", 2)
     stream = Workload(messages=350, interval=40.0, settle=3000.0)
-    drawn = [Scenario(network=network, faults=tuple(_flaps(network, Random(draw))), workload=stream) for draw in range(draws)]  # noqa: S311 - an experiment, no secret
+    drawn = {
+        seed: Scenario(network=network, faults=tuple(_flaps(network, Random(seed))), workload=stream)  # noqa: S311 - an experiment, no secret
+        for seed in range(first, first + draws)
+    }
     return [
-        Variant(f"{mode}-{draw}", scenario, "cluster-tree", {"mode": mode})
-        for mode in MODES
-        for draw, scenario in enumerate(drawn, start=1)
+        Variant(f"{mode}-{seed}", scenario, "cluster-tree", {"mode": mode}) for mode in MODES for seed, scenario in drawn.items()
     ]
 
 
@@ -51,8 +53,12 @@ def claims(runs: Runs) -> Iterator[Claim]:
     """The longest time that a cycle existed, for each mode."""
     for mode in MODES:
         lasted = [time_s for run in runs if run.label.startswith(mode) for time_s in _times(run)]
-        figure = f"{len(lasted)} cycles formed, the longest lasted {max(lasted):.2f} s" if lasted else "no cycle formed"
-        yield Claim("4", f"{mode}: no cycle of parents lasts longer than {MOST_S:g} s", max(lasted, default=0) <= MOST_S, figure)
+        text = f"{mode}: no cycle of parents lasts longer than {MOST_S:g} s"
+        if not lasted:
+            yield Claim("4", text, None, "no cycle formed")
+            continue
+        formed = "one cycle" if len(lasted) == 1 else f"{len(lasted)} cycles"
+        yield Claim("4", text, max(lasted) <= MOST_S, f"{formed} formed, the longest lasted {max(lasted):.2f} s")
 
 
 def _times(run: MeasuredRun) -> list[float]:

@@ -41,10 +41,13 @@ def sweep(runs: Runs) -> Sweep:
     for run in sorted(runs, key=lambda run: run.summary.hosts):
         name = f"{run.label.rpartition('x')[0]} grid, k - 1 = {run.network.lower_bound}"
         lines.setdefault(name, []).append((float(run.summary.hosts), _cost(run), f"{_cost(run):.2f}"))
-    return Sweep(title="Cost of a message on a grid of LANs", x="hosts", y="expensive packets per message", lines=lines)
+    return Sweep(
+        title="Cost of a message on a grid of LANs", x="hosts", y="expensive packets per message, control too", lines=lines
+    )
 
 
 def _cost(run: MeasuredRun) -> float:
-    """Expensive packets of all kinds per message once the tree is formed."""
-    messages = len(run.sent_since(STANDS_S))
-    return sum(run.expensive_between(STANDS_S, run.stream_end_s).values()) / max(messages, 1)
+    """Expensive packets of all kinds per message once the tree is formed: those with messages, and meanwhile all others."""
+    messages = run.sent_since(STANDS_S)
+    control = run.expensive_between(STANDS_S, run.stream_end_s)["control"]
+    return (run.expensive_packets(messages).total() + control) / max(len(messages), 1)

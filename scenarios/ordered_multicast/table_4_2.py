@@ -44,7 +44,7 @@ def scenario(**expensive: Unpack[Expensive]) -> list[Variant]:
 def claims(runs: Runs) -> Iterator[Claim]:
     """Order, N and D of each protocol, and how they compare."""
     yield from by_the_table(runs, TABLE)
-    yield _one_a_level(runs["propagation-graph"])
+    yield from _one_a_level(runs["propagation-graph"])
     each = {run.label: sum(run.data_packets().values()) / run.history.messages for run in runs}
     graph, centre, phases = (each.get(name, 0.0) for name in PARAMETERS)
     told = ", ".join(f"{label} {packets:.2f}" for label, packets in each.items())
@@ -63,13 +63,15 @@ def _levels(message: Message) -> int:
     return message.way.depth + 1
 
 
-def _one_a_level(run: MeasuredRun) -> Claim:
-    """How many messages took the d + 1 packets of the table, which is the least that there can be."""
+def _one_a_level(run: MeasuredRun) -> Iterator[Claim]:
+    """Whether messages took the d + 1 packets of the table, which is the least that there can be."""
     sent, found = run.data_packets(), ways(run)
     exact = sum(sent[message] == way.depth + 1 for message, way in found.items())
+    told = f"{exact} of {len(found)} messages took d + 1, the others more"
+    yield Claim("N", f"{run.label}: N = d + 1", exact == len(found), told)
     text = f"{run.label}: at least d + 1 packets, and no more where each level has one host that passes messages on"
     holds = all(
         sent[message] == way.depth + 1 or (sent[message] > way.depth + 1 and way.inner > way.depth)
         for message, way in found.items()
     )
-    return Claim("N", text, holds, f"{exact} of {len(found)} messages took d + 1")
+    yield Claim("N", text, holds, told)

@@ -64,7 +64,7 @@ def _repeated(run: MeasuredRun) -> Claim:
     most = lost * (ENTITIES - 1)
     return Claim(
         "section 3.4",
-        f"{run.label}: only what was lost is sent again",
+        f"{run.label}: only what was lost is sent again, to each of the up to {ENTITIES - 1} entities that missed it",
         again <= most,
         f"{again} PDUs sent again, {lost} datagrams lost",
     )

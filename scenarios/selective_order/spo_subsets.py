@@ -41,14 +41,14 @@ def claims(runs: Runs) -> Iterator[Claim]:
     spo = [runs[f"spo-{size}"] for size in SIZES]
     packets = [_packets(run) for run in spo]
     yield Claim(
-        "-",
+        "cost",
         "SPO: the fewer destinations, the fewer packets",
         packets == sorted(packets),
         ", ".join(f"{size} of {ENTITIES}: {cost:.2f}" for size, cost in zip(SIZES, packets, strict=True)),
     )
     delays = [median(run.last_ms().values()) for run in spo]
     yield Claim(
-        "-",
+        "cost",
         "SPO: to few destinations the delay is shorter than to all",
         delays[0] < delays[-1],
         ", ".join(f"{size} of {ENTITIES}: {delay:.1f} ms" for size, delay in zip(SIZES, delays, strict=True)),

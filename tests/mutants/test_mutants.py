@@ -44,7 +44,7 @@ CYCLE = Case(
     messages=350,
     interval_ms=40.0,
     heal_for_ms=60_000.0,
-    faults=cycle.scenario(draws=14)[-1].scenario.faults,
+    faults=cycle.scenario(draws=5)[-1].scenario.faults,
     parameters={"mode": "literal"},
 )
 # In literal mode: h2 is down while h1 gets the message, and then leads their cluster, cut off from the source, with less than h1 has.

@@ -8,8 +8,8 @@ import pytest
 from analysis.figures.claims import Claim
 from analysis.figures.stated import Entry, Table, compare_tables
 from papers import PAPERS
-from papers.findings import Outcome, findings_of, together
-from papers.page import overview, read_summary, table_view, view_of, write_index, write_page, write_summary
+from papers.findings import Outcome, decided, findings_of, together
+from papers.page import MOST_ROWS, overview, read_summary, table_view, tidy, view_of, write_index, write_page, write_summary
 from papers.paper import By, Experiment, Paper, Slip, StatedTable, Statement
 
 YES, NO, UNKNOWN = (Claim("1", f"it is {holds}", holds, "the figure") for holds in (True, False, None))
@@ -64,8 +64,34 @@ def test_why_is_told_only_of_what_is_refuted():
 def test_engines_that_disagree_are_told():
     assert not finding(outcome(YES), outcome(YES, engine="mininet")).differs
     assert (
-        finding(outcome(YES), outcome(NO, engine="mininet")).differs == "The engines disagree: no on mininet, yes on simulator."
+        finding(outcome(YES), outcome(NO, engine="mininet")).differs
+        == "The engines disagree: confirmed on the simulator, refuted on Mininet."
     )
+
+
+def test_the_page_says_of_what_both_engines_can_tell_and_whether_they_agree(tmp_path):
+    def page(*outcomes):
+        findings = findings_of(paper(), outcomes, quick=True, command="./castbed paper small")
+        return write_page(view_of(paper(), findings, outcomes), tmp_path).read_text()
+
+    both = page(outcome(YES), outcome(YES, engine="mininet"))
+    assert "Both can tell of 1 of the 1 statements, and they agree on all of them." in both
+    assert "Both engines agree." in both
+    apart = page(outcome(YES), outcome(NO, engine="mininet"))
+    assert "Both can tell of 1 of the 1 statements, on 0 of them they agree, on 1 they do not." in apart
+    assert "The engines disagree: confirmed on the simulator, refuted on Mininet." in apart
+    alone = page(outcome(YES), outcome(UNKNOWN, engine="mininet"))
+    assert "None of the 1 statements was put to the test on both." in alone
+    assert "Only the simulator can tell." in alone
+    assert "can tell" not in page(outcome(YES))
+
+
+def test_no_line_ends_within_a_short_formula_or_before_a_unit():
+    assert (
+        tidy("n - 1 packets at N = 10, E = 2 %, in 5 ms")
+        == "n\xa0\u2212\xa01 packets at N\xa0=\xa010, E\xa0=\xa02\xa0%, in 5\xa0ms"
+    )
+    assert tidy("from s2-s3 on") == "from s2-s3 on"
 
 
 def test_an_engine_that_cannot_tell_leaves_it_to_the_other():
@@ -125,6 +151,17 @@ def test_many_checks_are_folded_and_their_number_is_told(tmp_path):
     assert "<details>\n    <summary>21 checks, 20 of them hold</summary>" in page
 
 
+@pytest.mark.parametrize("rows", [MOST_ROWS, MOST_ROWS + 1])
+def test_a_long_table_is_folded(rows, tmp_path):
+    (made,) = compare_tables([[Table("Table 1", "Packets", {f"N = {row}": {"N": Entry("n", 1.0, 1.0)} for row in range(rows)})]])
+    whole = paper(tables=(StatedTable("cycle", Statement("Table 1", "So many.", (By("cycle"),), note="Of ours.")),))
+    outcomes = [outcome(YES, tables=[made])]
+    findings = findings_of(whole, outcomes, quick=False, command="./castbed paper small")
+    page = write_page(view_of(whole, findings, outcomes), tmp_path).read_text()
+    assert (f"<summary>The {rows} rows of the table</summary>" in page) == (rows > MOST_ROWS)
+    assert "<small>Of ours.</small>" in page
+
+
 def test_words_in_tables_are_compared_by_what_the_scenario_says():
     (made,) = compare_tables([[Table("Table 2", "Orders", {"counter": {"order": Entry("empty", "holds", agrees=False)}})]])
     ((_, (cell,)),) = table_view("simulator", made).rows
@@ -138,6 +175,17 @@ def test_every_statement_is_decided_by_a_scenario_or_study_of_its_paper(known):
     assert all(said.by for said in known.statements)
     names = [said.name for said in known.statements]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("known", PAPERS, ids=lambda known: known.name)
+def test_a_summary_says_what_its_evidence_says_and_was_not_changed_by_hand(known, tmp_path):
+    docs = Path(__file__).parents[2] / "docs" / "papers"
+    stated = read_summary(docs / f"{known.name}.json")
+    assert [(found.name, (found.engines, found.verdict)) for found in stated.findings] == [
+        (found.name, decided(found.evidence)) for found in stated.findings
+    ]
+    _, markdown = write_summary(known, stated, tmp_path)
+    assert markdown.read_text() == (docs / markdown.name).read_text()
 
 
 def test_the_tables_of_papers_in_the_readme_are_those_of_the_summaries():

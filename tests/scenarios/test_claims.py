@@ -122,6 +122,11 @@ def test_a_claim_holds_over_several_seeds_if_it_holds_with_each(answers, togethe
     assert (claim.holds, claim.figure) == (together, "seed 1: figure 1; seed 2: figure 2")
 
 
+def test_what_is_the_same_with_every_seed_is_told_once():
+    (claim,) = evaluate(lambda _: [msgspec.structs.replace(YES, figure="3 of 3")], [run(seed=1), run(seed=2)])
+    assert claim.figure == "3 of 3, with each of 2 seeds"
+
+
 def test_of_many_seeds_those_that_decide_are_told():
     def claims(runs):
         (only,) = runs
