@@ -396,8 +396,8 @@ class Rotation(Part):
     # --- a token that does not come back
 
     def _expect(self) -> None:
-        """Wait for the token, or for another sign that it goes on."""
-        resting_s = self._idle_s if self._kept_by else 0.0
+        """Wait for the token, or for another sign that it goes on. Whoever keeps it may be a little late."""
+        resting_s = self._idle_s + SHORTEST_WAIT_S if self._kept_by else 0.0
         self.env.set_timer("token", resting_s + self.wait_s)
 
     def _ask(self) -> None:
