@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from analysis.books import GUEST, Books, CaptureReport, LinkCost, reservations_about, seen_arriving, seen_leaving
+from analysis.books import GUEST, Books, CaptureReport, LinkCost, counted, reservations_about, seen_arriving, seen_leaving
 from analysis.figures.detection import Detection, detection
 from analysis.figures.load import Load, load
 from analysis.figures.lower_bounds import LowerBounds, lower_bounds
@@ -222,5 +222,6 @@ def read_summary(directory: Path) -> Summary:
 def described(summaries: Sequence[Summary]) -> str:
     """The scenario of runs and the size of their network, or the number of networks if there are several."""
     first, networks = summaries[0], {summary.network for summary in summaries}
-    where = f"{first.hosts} hosts in {first.clusters} clusters" if len(networks) == 1 else f"{len(networks)} networks"
+    size = f"{counted(first.hosts, 'host')} in {counted(first.clusters, 'cluster')}"
+    where = size if len(networks) == 1 else f"{len(networks)} networks"
     return f"{first.scenario}: {where}"
