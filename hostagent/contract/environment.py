@@ -33,7 +33,7 @@ Receiver = str | int
 
 
 class Effects:
-    """What was asked for since the last commit, by kind, each in the order in which it was asked for; and how often the core was told."""
+    """What was asked for since the last commit, by kind, in the order in which it was asked for; and the number of the last datagram."""
 
     __slots__ = ("datagrams", "deliveries", "events", "memberships", "sends", "stored", "timers")
 

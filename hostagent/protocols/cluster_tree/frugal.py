@@ -265,10 +265,11 @@ class Frugal(Exchange):
             self._pay(tree, [host for host in hosts if (tree.source, host) in self._owed])
 
     def _pay(self, tree: Tree, owed: list[str]) -> None:
-        """Send children the answers that they are owed."""
+        """Send children the answers that they are owed, if there are any."""
         for host in owed:
             del self._owed[tree.source, host]
-        self._core.tell(owed, self._report(tree))
+        if owed:
+            self._core.tell(owed, self._report(tree))
 
     def on_info(self, tree: Tree, sender: str, info: Info) -> None:
         """A report arrived."""
