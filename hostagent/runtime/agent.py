@@ -368,6 +368,7 @@ class Agent:
 
     def _on_alarm(self) -> None:
         """Fire every timer that is due."""
+        self._alarm = None
         now_ns = time.monotonic_ns()
         while self._deadlines and self._deadlines[0][0] <= now_ns and not self._life.is_over:
             due_ns, name = heapq.heappop(self._deadlines)
@@ -432,6 +433,9 @@ class Agent:
     def _set_alarm(self) -> None:
         """Wake up for the first timer, or for messages that wait to be packed; while the socket is full, those wait for room."""
         if self._alarm is not None:
+            if self._alarm.when() <= self._loop.time() and not self._hushed:
+                # It goes off next. A new one would have to wait for the next messages of the application too, again and again.
+                return
             self._alarm.cancel()
             self._alarm = None
         deadlines, timers = self._deadlines, self._timers

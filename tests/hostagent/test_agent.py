@@ -239,6 +239,18 @@ def test_timers_fire_once_in_the_order_of_their_times_unless_cancelled_or_moved(
     recorder.until(lambda: [event.details["name"] for event in recorder.events("h1", "timer")] == ["early", "late", "moved"])
 
 
+def test_a_timer_does_not_wait_until_the_application_has_nothing_more_to_broadcast(recorder):
+    """A token would be kept as long as messages came faster than the agent could broadcast them."""
+    os.kill(recorder.pids["h1"], signal.SIGSTOP)
+    recorder.broadcast("h1", b"timer soon 0")
+    for _ in range(10):
+        recorder.socket.sendto(encode_request([Offer(b"")] * 32), str(recorder.setting.door("h1")))
+    os.kill(recorder.pids["h1"], signal.SIGCONT)
+    recorder.until(lambda: len(recorder.events("h1", "broadcast")) == 321)
+    names = [event.event for event in recorder.events("h1")]
+    assert "broadcast" in names[names.index("timer") :]
+
+
 def test_an_agent_whose_core_fails_dies_and_nothing_of_the_half_done_wake_up_stays(launch, stranger):
     agents, sender = launch("crasher", RECORDING), stranger(Crasher.number)
     agents.start("h1")
