@@ -10,6 +10,7 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import MOST_RANGES, Destination, Message, Purpose, Ranges
 from hostagent.parts.history import History
+from hostagent.parts.pace import Pace
 from hostagent.protocols.sequencer.intake import Intake
 from hostagent.protocols.sequencer.messages import (
     AT_ONCE,
@@ -107,7 +108,8 @@ class Numbering(Part):
         """With as many messages in the history, those who hold it up are asked what they have."""
         self._report_every, self._tell_every = parameters.report_every, max(parameters.window // 4, 1)
         self._history = self.add("history", lambda own: History(own, parameters.history, env.peers))
-        self.intake = self.add("intake", lambda own: Intake(own, parameters, lambda: not self._history.is_full, self._order))
+        self._pace = Pace(parameters.history)
+        self.intake = self.add("intake", lambda own: Intake(own, parameters, self._has_room, self._order))
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """Restore how far each source has come, and ask all others what they have."""
@@ -117,14 +119,20 @@ class Numbering(Part):
 
     def on_report(self, sender: str, has: int) -> None:
         """A host has everything that is for it up to a number."""
-        had_no_room = self._history.acknowledge(sender, has)
-        if had_no_room:
+        kept = len(self._history)
+        self._history.acknowledge(sender, has)
+        if forgotten := kept - len(self._history):
+            self._pace.arrived(forgotten)
             self.intake.go_on()
 
     def send_again(self, to: str, missing: Ranges) -> None:
         """Send a host what is for it in these ranges."""
-        for number in islice(self._for(to, missing), AT_ONCE):
+        is_narrower = bool(missing) and self._pace.lost(missing[-1][1], self._history.last, len(self._history))
+        for number in islice(self._for(to, missing), min(AT_ONCE, self._pace.window)):
             self.env.send(to, Ordered(*self._history[number]), Purpose.REPAIR)
+        if missing and self._is_held_up:
+            # Messages wait for room: be told as soon as this has arrived, and what the others have.
+            self._ask(self._history.lagging() if is_narrower else iter((to,)))
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """Nothing was ordered for a while: ask those who may lack something."""
@@ -148,10 +156,19 @@ class Numbering(Part):
         if source not in (*to.hosts, self.env.host) and submission.sequence % self._tell_every == 0:
             self.env.send(source, Taken(*message, ()), Purpose.CONTROL)
         self._on_ordered(ordered, to)
-        if len(self._history) >= self._ask_when and number % self._report_every == 0:
+        is_half_full = len(self._history) >= self._ask_when and number % self._report_every == 0
+        if is_half_full or self._is_held_up:
             first = self._history.first
             self._ask(member for member in self._history.lagging() if self._history.has(member) < first)
         self.env.set_timer("silence", self._silence_s)
+
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether messages have to wait although the history is not full: so all that arrives is to be heard of at once."""
+        return not self._pace.is_open and not self._has_room()
+
+    def _has_room(self) -> bool:
+        return len(self._history) < self._pace.window
 
     def _ask(self, members: Iterator[str]) -> None:
         for member in members:

@@ -9,7 +9,8 @@ of all groups. A destination gets only what is for it, so the numbers that it se
 the last message before it had for each destination. So a destination knows what it lacks, and asks the sequencer for it (`Report`).
 What was ordered stays in the history of the sequencer until all its destinations have it. They say so with their own submissions, after
 every so many messages, and when they are asked (`Status`): after a silence, and when the history is half full. A full history takes nothing
-in: messages wait at their sources, of which each has at most `window` messages under way. Nothing is lost, and memory is bounded.
+in: messages wait at their sources, of which each has at most `window` messages under way. Nothing is lost, and memory is bounded. Where
+the queues of links hold less than the history, less is under way (`hostagent.parts.pace`), and hosts are asked whenever messages wait.
 
 With `gather_ms` the sequencer orders messages that come one after another together, so that they share datagrams where these are packed;
 a message after a pause does not wait.
