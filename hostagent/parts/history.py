@@ -1,12 +1,12 @@
-"""A history with a bound: what was ordered or sent here, and is not known to have arrived at all of its receivers.
+"""A history: what was ordered or sent here, and is not known to have arrived at all of its receivers.
 
 Source: the history buffer of the sequencer in Amoeba (Kaashoek, Tanenbaum, Hummel and Bal, "An Efficient Reliable Broadcast Protocol",
 1989), from which lost messages are sent again.
 
 Entries have the numbers 1, 2, 3, ... in the order in which they were added. An entry is for all members of the history or for some of
 them. A member says from time to time up to which number it has everything that is for it (`acknowledge`). Entries that all of their
-receivers have are forgotten, the oldest first: one that is missed somewhere keeps those after it. A history that holds `most` entries is
-full: its owner must wait with further ones until members have said what they have. So memory is bounded, and nothing is lost.
+receivers have are forgotten, the oldest first: one that is missed somewhere keeps those after it. Whoever adds entries keeps a bound, and
+waits with further ones until members have said what they have. So memory is bounded, and nothing is lost.
 
 What survives a restart: the entries, the number of the last one, and for each member the number of the last entry for it. What members
 have is not stored: they say it again when they are asked.
@@ -26,10 +26,8 @@ from hostagent.contract.messages import host_set, hosts_in
 class History(Part):
     """Entries of any values that can be stored, for the members of a group of hosts."""
 
-    def __init__(self, env: Environment, most: int, members: Sequence[str]) -> None:
+    def __init__(self, env: Environment, members: Sequence[str]) -> None:
         super().__init__(env)
-        assert most > 0, most
-        self._most = most
         self._kept: dict[int, tuple[bytes, Any]] = {}
         """The receivers and the value of each entry, in the order of numbers; no receivers stand for all members."""
         self.last = 0
@@ -59,11 +57,6 @@ class History(Part):
         """The lowest number that is kept, or the next one to be given if nothing is kept."""
         return self._forgotten + 1
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no entry may be added until members have said what they have."""
-        return len(self._kept) >= self._most
-
     def __len__(self) -> int:
         return len(self._kept)
 
@@ -92,7 +85,7 @@ class History(Part):
         return (member for member, latest in self._latest.items() if self._marks[member] < latest)
 
     def append(self, value: Any, receivers: Iterable[str] | None = None) -> int:
-        """Add an entry for some members, or for all; its number. The caller looks first whether there is room, or must exceed it."""
+        """Add an entry for some members, or for all; its number. The caller looks first whether there is room."""
         some = b"" if receivers is None else host_set(tuple(receivers), self.env.hosts)
         number = self.last + 1
         self.env.store(str(number), (some, value))
@@ -101,13 +94,13 @@ class History(Part):
             self._forget()
         return number
 
-    def acknowledge(self, member: str, number: int) -> bool:
-        """A member has everything that is for it up to a number. Says whether there is room again in a history that was full."""
+    def acknowledge(self, member: str, number: int) -> int:
+        """A member has everything that is for it up to a number. Returns how many entries were forgotten, which makes as much room."""
         before = self._marks[member]
         # A member may know less than here, after a restart of this host, and never more than was given out.
         self._marks[member] = max(before, min(number, self.last))
         # If an entry is kept, a member that lacks it or has not said that it has it is known to have nothing after those forgotten.
-        return self._marks[member] > before and before <= self._forgotten and self._forget()
+        return self._forget() if self._marks[member] > before and before <= self._forgotten else 0
 
     def cut_after(self, number: int) -> None:
         """Take back all entries after this one: they were never valid. Their numbers are given again."""
@@ -127,16 +120,16 @@ class History(Part):
         for member in self.receivers(number):
             self._latest[member] = number
 
-    def _forget(self) -> bool:
-        """Forget the oldest entries, up to the first one that a member may lack."""
+    def _forget(self) -> int:
+        """Forget the oldest entries, up to the first one that a member may lack. Returns how many they are."""
         everywhere = min((self._marks[member] for member in self.lagging()), default=self.last)
-        if everywhere <= self._forgotten:
-            return False
-        was_full = self.is_full
+        forgotten = max(0, everywhere - self._forgotten)
+        if not forgotten:
+            return 0
         for number in range(self._forgotten + 1, everywhere + 1):
             self._latest_forgotten |= dict.fromkeys(self.receivers(number), number)
             del self._kept[number]
             self.env.store(str(number), None)
         self._forgotten = everywhere
         self.env.store("forgotten", (everywhere, self._latest_forgotten))
-        return was_full
+        return forgotten

@@ -1,4 +1,4 @@
-"""The history: it keeps what a member may lack, forgets what all have, says when it is full, and survives a restart."""
+"""The history: it keeps what a member may lack, forgets what all have, says how much that is, and survives a restart."""
 
 # ruff: noqa: ARG003 - a core has the signatures of the contract
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ class Keeper(Core):
 
     def __init__(self, env, parameters):
         super().__init__(env, parameters)
-        self.history = self.add("history", lambda own: History(own, 4, env.peers))
+        self.history = self.add("history", lambda own: History(own, env.peers))
 
     @classmethod
     def promise(cls, parameters, hosts):
@@ -54,16 +54,13 @@ def test_what_all_members_have_is_forgotten_also_by_the_storage(keeper):
     assert keeper.history.first == 3
 
 
-def test_a_full_history_says_so_until_the_last_member_has_its_first_entry(keeper):
+def test_how_many_entries_are_forgotten_is_told_so_that_as_many_that_wait_can_be_added(keeper):
     for value in "abcd":
-        assert not keeper.history.is_full
         keeper.history.append(value)
-    assert keeper.history.is_full
-    assert not keeper.history.acknowledge("h2", 4)
-    assert keeper.history.is_full
-    assert keeper.history.acknowledge("h3", 1)
-    assert not keeper.history.is_full
-    assert not keeper.history.acknowledge("h3", 2)
+    assert keeper.history.acknowledge("h2", 4) == 0
+    assert keeper.history.acknowledge("h3", 1) == 1
+    assert keeper.history.acknowledge("h3", 1) == 0
+    assert keeper.history.acknowledge("h3", 4) == 3
 
 
 def test_an_entry_for_some_members_does_not_wait_for_the_others(keeper):

@@ -42,7 +42,7 @@ class Elected(Part):
     def __init__(self, env: Environment, parameters: SequencerParameters, outbox: Outbox) -> None:
         super().__init__(env)
         self._outbox = outbox
-        self._log = self.add("log", lambda own: Log(own, parameters))
+        self._log = self.add("log", Log)
         self._election = self.add(
             "election",
             lambda own: Election(

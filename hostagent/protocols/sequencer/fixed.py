@@ -107,7 +107,7 @@ class Numbering(Part):
         self._ask_when = parameters.history // 2
         """With as many messages in the history, those who hold it up are asked what they have."""
         self._report_every, self._tell_every = parameters.report_every, max(parameters.window // 4, 1)
-        self._history = self.add("history", lambda own: History(own, parameters.history, env.peers))
+        self._history = self.add("history", lambda own: History(own, env.peers))
         self._pace = Pace(parameters.history)
         self.intake = self.add("intake", lambda own: Intake(own, parameters, self._has_room, self._order))
 
@@ -119,9 +119,7 @@ class Numbering(Part):
 
     def on_report(self, sender: str, has: int) -> None:
         """A host has everything that is for it up to a number."""
-        kept = len(self._history)
-        self._history.acknowledge(sender, has)
-        if forgotten := kept - len(self._history):
+        if forgotten := self._history.acknowledge(sender, has):
             self._pace.arrived(forgotten)
             self.intake.go_on()
 

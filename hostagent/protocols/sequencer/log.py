@@ -8,7 +8,7 @@ import msgspec
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.parts.history import History
-from hostagent.protocols.sequencer.messages import Entry, SequencerParameters, destination
+from hostagent.protocols.sequencer.messages import Entry, destination
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -26,10 +26,10 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 class Log(Part):
     """The entries of this host, on stable storage. The last entry is never forgotten, as elections ask for its epoch."""
 
-    def __init__(self, env: Environment, parameters: SequencerParameters) -> None:
+    def __init__(self, env: Environment) -> None:
         super().__init__(env)
         # The history asks one member only: `forget` says what all have.
-        self._history = self.add("history", lambda own: History(own, parameters.history, (env.host,)))
+        self._history = self.add("history", lambda own: History(own, (env.host,)))
         self.delivered = 0
         self.floor_born = 0
         """The epoch in which the last entry that was forgotten got its number."""
