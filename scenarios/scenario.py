@@ -252,6 +252,11 @@ class Scenario:
         }
 
     @property
+    def messages(self) -> int:
+        """How many broadcasts there are in a run."""
+        return self.workload.messages if self.script is None else len(self.script)
+
+    @property
     def knows_groups(self) -> bool:
         """Whether any message is not for everybody."""
         return bool(self.groups) or any(broadcast.to != EVERYBODY for broadcast in self.script or ())

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Column, Table
 from rich.text import Text
@@ -115,24 +115,32 @@ def _plain(prefix: str) -> Progress:
 
 
 @contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show how many of `total` are done, the speed and the time left. Call the result, with a note, for each one that is done."""
-    what_column, note_column = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
-    columns = (what_column, BarColumn(), MofNCompleteColumn(), note_column)
+def bar(what: str, total: int, efforts: Sequence[float] = ()) -> Iterator[Callable[[str], None]]:
+    """Show how many of `total` are done, the speed and the time left. Call the result, with a note, for each one that is done.
+
+    If some take much longer than others, `efforts` says about how much longer, in the order in which they are done.
+    """
+    efforts = efforts or (1.0,) * total
+    whole = sum(efforts)
+    what_column, count_column, note_column = (
+        TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[count]}", "{task.fields[note]}")
+    )
+    columns = (what_column, BarColumn(), count_column, note_column)
     # The speed is averaged over an hour: single runs may take longer than the default of half a minute.
     shown = Bar(*columns, TimeRemainingColumn(), console=errors, disable=not errors.is_terminal, speed_estimate_period=3600)
     with shown:
-        task, began, done = shown.add_task(what, total=total, note=""), time.monotonic(), 0
+        task = shown.add_task(what, total=whole, note="", count=f"0/{total}")
+        began, number, done = time.monotonic(), 0, 0.0
 
         def advance(note: str) -> None:
-            nonlocal done
-            done += 1
-            each_s = max(1e-6, time.monotonic() - began) / done
-            pace = f"{1 / each_s:.0f}/s" if each_s < 1 else f"{each_s:.0f} s each"
+            nonlocal number, done
+            before, number, done = done, number + 1, done + efforts[number]
+            spent_s = max(1e-6, time.monotonic() - began)
+            pace = f"{number / spent_s:.0f}/s" if spent_s < number else f"{spent_s / number:.0f} s each"
             note = f"{pace}, {note}" if note else pace
-            shown.update(task, advance=1, note=note)
-            if not errors.is_terminal and 10 * done // total > 10 * (done - 1) // total:
-                left = timedelta(seconds=round((total - done) * each_s))
-                errors.print(f"{what}: {done} of {total}, {note}, {left} left", soft_wrap=True)
+            shown.update(task, completed=done, note=note, count=f"{number}/{total}")
+            if not errors.is_terminal and (10 * done // whole > 10 * before // whole or number == total):
+                left = timedelta(seconds=round(max(0.0, whole - done) * spent_s / done))
+                errors.print(f"{what}: {number} of {total}, {note}, {left} left", soft_wrap=True)
 
         yield advance

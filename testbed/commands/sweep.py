@@ -86,7 +86,11 @@ def analyse_unread(made: Sequence[Task], crew: Crew, arguments: Namespace) -> No
 def make_left(left: Sequence[Task], engine: engines.Engine, crew: Crew, arguments: Namespace, out: Path) -> list[sweep.Failure]:
     """Make the runs that are left. Runs that could not be made are recorded and returned."""
     failed = []
-    with bar("simulating" if arguments.on == "simulator" else "running", len(left)) as advance:
+    simulates = arguments.on == "simulator"
+    if simulates:
+        # The long ones first: one of them alone at the end would leave all other cores idle.
+        left = sorted(left, key=engine.effort, reverse=True)
+    with bar("simulating" if simulates else "running", len(left), [engine.effort(task) for task in left]) as advance:
         for task, reason in zip(left, _reasons(left, engine, crew, arguments), strict=True):
             if reason:
                 sweep.note(task, reason, out)

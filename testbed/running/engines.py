@@ -13,6 +13,10 @@ from testbed.running.tasks import Task
 from testbed.terminal import Progress
 
 NAMES = ("mininet", "simulator")
+MADE_IN_MS = 6000.0
+"""A network is up, its captures are read and it is down again in about this time."""
+STARTED_COPIES = 4000
+"""Simulating and reading a run takes as long as so many copies of messages, before the first one: a third of a second."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Engine:
     """Whether its runs leave captures, which Spark reads."""
     refuse_impossible: Callable[[Task], None]
     """Raise an error, before anything is made, if the engine cannot run a task."""
+    effort: Callable[[Task], float]
+    """About how long a run takes, beside other runs on this engine."""
     run: Callable[[Task, Progress, Callable[[], object]], None]
     """Run a task and leave its result directory; the last argument is called before the first packet of an emulated network."""
 
@@ -42,6 +48,7 @@ def _mininet(output: Path) -> Engine:
         about=f"{machine.datapath} datapath; links by {machine.shaping}",
         captures=True,
         refuse_impossible=lambda task: runner.refuse_impossible(task, machine),
+        effort=lambda task: MADE_IN_MS + task.scenario.ends_ms(task.seed),
         run=lambda task, show, before_traffic: runner.run(task, machine, show, before_traffic),
     )
 
@@ -59,5 +66,6 @@ def _simulator(output: Path) -> Engine:
         about="virtual time",
         captures=False,
         refuse_impossible=_refuse_in_virtual_time,
+        effort=lambda task: STARTED_COPIES + len(task.scenario.network.hosts) * task.scenario.messages,
         run=lambda task, show, _: simulated.run(task, show),
     )

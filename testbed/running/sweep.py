@@ -73,7 +73,7 @@ def read_axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def tasks(plan: SweepPlan, out: Path) -> list[Task]:
-    """Every run of a sweep, in the order in which they are made: all points once, then all points with the next seed."""
+    """Every run of a sweep, in the order in which they are made on Mininet: all points once, then all points with the next seed."""
     definition = catalogue.find(plan.scenario)
     points = [dict(zip(plan.axes, values, strict=True)) for values in itertools.product(*plan.axes.values())]
     found: dict[Path, Task] = {}

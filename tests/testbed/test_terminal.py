@@ -79,6 +79,20 @@ def test_names_are_shown_as_they_are_while_one_waits(console):
     assert console.file.getvalue().count(NAME) >= 3
 
 
+def test_the_time_left_follows_how_long_things_take_and_not_how_many_they_are(console, monkeypatch):
+    monkeypatch.setattr(terminal, "errors", terminal.plain_console(width=80, file=console.file))
+    moments = iter((0.0, 90.0, 95.0, 100.0))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(moments))
+    with terminal.bar("simulating", 3, efforts=(18.0, 1.0, 1.0)) as advance:
+        for _ in range(3):
+            advance("")
+    told = console.file.getvalue().splitlines()
+    assert [line.split(", ", 1) for line in told] == [
+        ["simulating: 1 of 3", "90 s each, 0:00:10 left"],
+        ["simulating: 3 of 3", "33 s each, 0:00:00 left"],
+    ]
+
+
 def test_names_are_shown_as_they_are_in_the_views_of_a_live_network():
     table = views.table_of(NAME)
     table.add_row(NAME)
