@@ -1,13 +1,17 @@
 """How much may be under way: as much as the queues on the way were seen to hold.
 
-Source: Jacobson, "Congestion Avoidance and Control" (1988). What a full queue of a link drops is noticed as a loss. Until the first one,
-the window grows by all that arrives, so it doubles in a round trip. A loss halves it, once for all losses of what was sent before; from
-then on it grows little by little. Where less than half of the window is under way, no queue can be full because of it, so a loss slows
-nobody.
+Source: Jacobson, "Congestion Avoidance and Control" (1988). What a full queue of a link drops is noticed as losses. Until the first time,
+the window grows by all that arrives, so it doubles in a round trip. Too many losses halve it, once for all that was sent before; from then
+on it grows little by little.
+
+Where the paper takes each loss for a full queue, a fifth of a window must be lost here at one host: links also lose single packets, at
+any speed, and a full queue far more, as everybody goes on until an acknowledgement is missed. Where less than half of the window is under
+way, no queue can be full because of it, so losses slow nobody.
 
 Not on stable storage: after a restart, queues are learnt anew.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 FIRST: Final = 64
@@ -15,6 +19,8 @@ FIRST: Final = 64
 FEWEST: Final = 16
 STEP: Final = 16
 """By so many more may be under way after as many have arrived as may be under way."""
+TOLERATED: Final = 0.2
+"""This share of a window may be lost."""
 
 
 class Pace:
@@ -23,8 +29,11 @@ class Pace:
     def __init__(self, most: int) -> None:
         self._most = most
         self._window = float(max(most // 4, min(FIRST, most)))
-        self._noted = 0
-        """Losses up to this number have been taken note of."""
+        self._since = 0
+        """Losses are counted after this number, for as many numbers as the window is wide."""
+        self._lost: dict[str, tuple[int, int]] = {}
+        """For each host, how many were lost there since, and the last of them."""
+        self._was_full = False
 
     @property
     def window(self) -> int:
@@ -36,15 +45,29 @@ class Pace:
         """Whether the window is open as far as it goes."""
         return self.window >= self._most
 
-    def lost(self, number: int, last: int, under_way: int) -> bool:
-        """An item was lost, when `last` was the last one that was sent, and so many were under way. Says whether fewer may be now."""
-        if number <= self._noted or 2 * under_way <= self._window:
+    def lost(self, host: str, numbers: Sequence[int], last: int, under_way: int) -> bool:
+        """A host lacks these, in ascending order, when `last` was the last one that was sent, and so many were under way.
+
+        What it lacked already counts once. Returns whether fewer may be under way now.
+        """
+        lost, highest = self._lost.get(host, (0, self._since))
+        new = [number for number in numbers if number > highest]
+        if not new or 2 * under_way <= self._window:
+            return False
+        if new[-1] > self._since + self._window:
+            self._since, lost = new[0] - 1, 0
+            self._lost.clear()
+        lost += len(new)
+        self._lost[host] = lost, new[-1]
+        if lost <= TOLERATED * self._window:
             return False
         self._window = max(self._window / 2, min(FEWEST, self._most))
-        self._noted = last
+        self._was_full = True
+        self._since = last
+        self._lost.clear()
         return True
 
     def arrived(self, items: int) -> None:
         """So many are not under way any more."""
-        growth = STEP * items / self._window if self._noted else items
+        growth = STEP * items / self._window if self._was_full else items
         self._window = min(self._window + growth, self._most)

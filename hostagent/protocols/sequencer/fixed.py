@@ -125,8 +125,9 @@ class Numbering(Part):
 
     def send_again(self, to: str, missing: Ranges) -> None:
         """Send a host what is for it in these ranges."""
-        is_narrower = bool(missing) and self._pace.lost(missing[-1][1], self._history.last, len(self._history))
-        for number in islice(self._for(to, missing), min(AT_ONCE, self._pace.window)):
+        numbers = list(islice(self._for(to, missing), min(AT_ONCE, self._pace.window)))
+        is_narrower = self._pace.lost(to, numbers, self._history.last, len(self._history))
+        for number in numbers:
             self.env.send(to, Ordered(*self._history[number]), Purpose.REPAIR)
         if missing and self._is_held_up:
             # Messages wait for room: be told as soon as this has arrived, and what the others have.
