@@ -165,7 +165,8 @@ class Core(Part, abc.ABC):
         """How many messages of this host's application the core has still to send, or to hear of from hosts that answer.
 
         While there are many, further ones wait at the application's door (`hostagent.runtime.life`). A host that is down must not hold
-        them up for ever.
+        them up for ever. A protocol whose data leaves at once counts long messages as several (`slots`), so that the queues of links have
+        room for what is under way.
         """
         return 0
 

@@ -39,6 +39,11 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
 
 
+def slots(payload: bytes) -> int:
+    """How many slots a message takes up while it is under way: one if it is short."""
+    return 1 + len(payload) // SLOT_BYTES
+
+
 class Destination(NamedTuple):
     """Whom a message of the application is for."""
 
@@ -76,6 +81,8 @@ def _is_ascending(ranges: tuple[tuple[int, int], ...], _: Collection[str]) -> bo
 
 # A body of one datagram: 1472 bytes less the 36 of the header. Declared here because `wire` imports this module.
 LONGEST_PAYLOAD: Final = 1436
+SLOT_BYTES: Final = 192
+"""What is under way is bounded in slots of this size. 256 of them are 48 KB, and the queue of a link, of 100 packets, holds two copies."""
 MOST_RANGES: Final = 80
 """Ranges of sequence numbers that fit into a datagram beside everything else."""
 

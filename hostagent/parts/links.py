@@ -38,6 +38,7 @@ from hostagent.contract.messages import (
     SequenceNumber,
     host_set,
     hosts_in,
+    slots,
 )
 from hostagent.parts.delivery import StoredSets
 
@@ -96,6 +97,8 @@ class Links(Part):
         self._on_letter = on_letter
         self._sent = 0
         self._letters: dict[int, Letter] = {}
+        self._slots = 0
+        """What they take up together."""
         self._owed_to: dict[int, int] = {}
         self._links = {peer: _Link(parameters.retry_ms) for peer in env.peers}
         self._received = self.add("received", StoredSets)
@@ -107,9 +110,10 @@ class Links(Part):
 
     @property
     def unfinished(self) -> int:
-        """The most letters that wait for the acknowledgement of one host, of those that answer."""
+        """The most letters that wait for the acknowledgement of one host, of those that answer; in slots, by their average length."""
         first_ms = self._parameters.retry_ms
-        return max((len(link.unacknowledged) for link in self._links.values() if link.wait_ms == first_ms), default=0)
+        most = max((len(link.unacknowledged) for link in self._links.values() if link.wait_ms == first_ms), default=0)
+        return most * self._slots // max(1, len(self._letters))
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
         """After a restart, go on sending the letters that not all receivers have acknowledged."""
@@ -205,6 +209,7 @@ class Links(Part):
         """Remember a letter until all receivers have acknowledged it."""
         assert receivers, letter
         self._letters[letter.number] = letter
+        self._slots += slots(letter.payload)
         self._owed_to[letter.number] = len(receivers)
         for peer in receivers:
             self._links[peer].unacknowledged[letter.number] = None
@@ -214,7 +219,8 @@ class Links(Part):
         self._owed_to[number] -= 1
         if not self._owed_to[number]:
             self.env.store(f"letter/{number}", None)
-            del self._letters[number], self._owed_to[number]
+            self._slots -= slots(self._letters.pop(number).payload)
+            del self._owed_to[number]
 
     def _fill_window(self, peer: str) -> None:
         """Repeat the oldest letters that are due, up to the size of the window."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from hostagent.contract.core import Core, Milliseconds, Parameters
 from hostagent.contract.environment import Environment
-from hostagent.contract.messages import Destination, Message, Purpose
+from hostagent.contract.messages import Destination, Message, Purpose, slots
 from hostagent.contract.promises import Guarantee, Promise
 from hostagent.parts.delivery import ITEMS_PER_GROUP, Copy, DeliverOnce
 
@@ -56,8 +56,9 @@ class Basic(Core):
         self.unacknowledged: dict[int, dict[str, None]] = {}
         self.copies: dict[int, Copy] = {}
         self.wait_ms: dict[int, float] = {}
-        self.fresh: dict[int, None] = {}
-        """The messages that were not repeated yet: whoever lacks one of the others does not answer."""
+        self.fresh: dict[int, int] = {}
+        """The messages that were not repeated yet, and the slots of each: whoever lacks one of the others does not answer."""
+        self._fresh_slots = 0
 
     @classmethod
     def promise(cls, parameters: BasicParameters, hosts: int) -> Promise:
@@ -82,8 +83,8 @@ class Basic(Core):
 
     @property
     def unfinished(self) -> int:
-        """The messages that hosts may be about to acknowledge."""
-        return len(self.fresh)
+        """The messages that hosts may be about to acknowledge, in slots."""
+        return self._fresh_slots
 
     def on_multicast(self, to: Destination, sequence: int, payload: bytes) -> None:
         """Deliver here if the message is for this host too, then start sending to the other destinations."""
@@ -91,7 +92,8 @@ class Basic(Core):
             self.delivery.deliver(self.env.host, sequence, payload, to.group, to.nth)
         self.env.store(f"message/{sequence}", (*to, payload))
         self._keep(sequence, to, payload)
-        self.fresh[sequence] = None
+        self.fresh[sequence] = slots(payload)
+        self._fresh_slots += self.fresh[sequence]
         self.env.multicast_to(to, self.copies[sequence], Purpose.DATA)
         self._wait(sequence)
         self._forget_if_acknowledged(sequence)
@@ -107,7 +109,7 @@ class Basic(Core):
     def on_timer(self, name: str) -> None:
         """Repeat a message to those who have not acknowledged it."""
         sequence = int(name)
-        self.fresh.pop(sequence, None)
+        self._fresh_slots -= self.fresh.pop(sequence, 0)
         # Each repetition begins with another host: of a burst that is longer than a queue, always the same places are dropped.
         waiting = self.unacknowledged[sequence]
         first = next(iter(waiting))
@@ -138,5 +140,5 @@ class Basic(Core):
         if not self.unacknowledged[sequence]:
             self.env.cancel_timer(str(sequence))
             self.env.store(f"message/{sequence}", None)
-            self.fresh.pop(sequence, None)
+            self._fresh_slots -= self.fresh.pop(sequence, 0)
             del self.unacknowledged[sequence], self.copies[sequence], self.wait_ms[sequence]

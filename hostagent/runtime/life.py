@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from hostagent.contract.core import Core
 from hostagent.contract.environment import NS_PER_MS, Clock, Effects, Environment, decode_value, encode_value
-from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message
+from hostagent.contract.messages import EVERYBODY, LISTED, Destination, Message, slots
 from hostagent.contract.wire import Codec
 from hostagent.contract.wire import Part as Encoded
 from hostagent.runtime.control import AtDoor, CrashWhen
@@ -35,6 +35,9 @@ LAST_BROADCAST: Final = "host/last broadcast"
 """A key outside the spaces of all parts: the number of the last message broadcast here."""
 MOST_UNFINISHED: Final = 256
 """While a core has so many messages of the application unfinished, further ones wait at the door: on one LAN, the messages of 30 ms."""
+ADMITTED_TOGETHER: Final = 32
+"""What waits is admitted when there is room for so many, an eighth of that. They share datagrams: if each acknowledgement let one message
+in, each would have a datagram of its own, just where the network is busy."""
 SENT_TO: Final = "host/sent to "
 """The start of a key for each group other than everybody: how many messages were broadcast here to the group."""
 
@@ -108,12 +111,15 @@ class Life:
     def admit(self) -> int:
         """Broadcast what waits at the door while the core has room for it. Returns how many messages were admitted."""
         waiting, door = len(self.door), self.door
-        # A broadcast leaves at most one message more unfinished.
-        while door and not self.is_over and (room := MOST_UNFINISHED - self.core.unfinished) > 0:
-            for _ in range(min(room, len(door))):
-                self.broadcast(*door.popleft())
-                if self.is_over:
-                    break
+        while door and not self.is_over:
+            room = MOST_UNFINISHED - self.core.unfinished
+            if room < min(len(door), ADMITTED_TOGETHER):
+                break
+            # A broadcast leaves at most so much more unfinished.
+            while room > 0 and door and not self.is_over:
+                payload, to, due_ns = door.popleft()
+                room -= slots(payload)
+                self.broadcast(payload, to, due_ns)
         return waiting - len(door)
 
     def hush(self, held_back: int = 0) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from hostagent.protocols import PROTOCOLS
-from hostagent.runtime.life import MOST_UNFINISHED
+from hostagent.runtime.life import ADMITTED_TOGETHER, MOST_UNFINISHED
 from tests.hostagent.world import World
 
 OFFERED = 2 * MOST_UNFINISHED + 1000
@@ -46,6 +46,32 @@ def test_what_is_never_admitted_is_logged_as_held_back():
     life.hush(held_back=4)
     assert [event.details for event in life.effects.events if event.event == "held-back"] == [{"messages": 7}]
     assert not life.door
+
+
+def test_what_waits_is_admitted_in_batches_which_share_datagrams():
+    world = World(PROTOCOLS["basic"], 2)
+    host = world["h1"]
+    for _ in range(2 * MOST_UNFINISHED):
+        host.life.offer(b"payload")
+    host.carry_out()
+    assert host.life.core.unfinished == MOST_UNFINISHED
+    admitted = []
+    for _ in range(2 * ADMITTED_TOGETHER):
+        before = len(host.life.door)
+        world.hand_over()  # a copy
+        world.hand_over(lambda number: number - 1)  # its acknowledgement
+        admitted.append(before - len(host.life.door))
+    assert admitted == [*(ADMITTED_TOGETHER - 1) * [0], ADMITTED_TOGETHER] * 2
+
+
+@pytest.mark.parametrize("name", ["basic", "best-effort"])
+def test_long_messages_count_as_several(name):
+    """48 KB are under way, so that two copies of them fit into the queue of a link."""
+    world = World(PROTOCOLS[name], 2)
+    for _ in range(MOST_UNFINISHED):
+        world["h1"].life.offer(bytes(1024))
+    world["h1"].carry_out()
+    assert MOST_UNFINISHED - len(world["h1"].life.door) == -(-MOST_UNFINISHED // 6)
 
 
 def test_a_broadcast_says_how_late_it_is():
