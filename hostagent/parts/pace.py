@@ -1,12 +1,11 @@
 """How much may be under way: as much as the queues on the way were seen to hold.
 
 Source: Jacobson, "Congestion Avoidance and Control" (1988). What a full queue of a link drops is noticed as losses. Until the first time,
-the window grows by all that arrives, so it doubles in a round trip. Too many losses halve it, once for all that was sent before; from then
-on it grows little by little.
+the window grows by all that arrives, so it doubles in a round trip. Too many losses make it narrower, once for all that was sent before;
+from then on it grows little by little.
 
-Where the paper takes each loss for a full queue, a fifth of a window must be lost here at one host: links also lose single packets, at
-any speed, and a full queue far more, as everybody goes on until an acknowledgement is missed. Where less than half of the window is under
-way, no queue can be full because of it, so losses slow nobody.
+Where the paper takes each loss for a full queue, a quarter of what is under way must be lost here at one host: links also lose single
+packets, at any speed, and a full queue far more, as the sender goes on until it hears of it. Then half of what was under way may be.
 
 Not on stable storage: after a restart, queues are learnt anew.
 """
@@ -15,12 +14,12 @@ from collections.abc import Sequence
 from typing import Final
 
 FIRST: Final = 64
-"""At least this many may be under way at the start, or a quarter of the most."""
+"""At least this many may be under way at the start, or a quarter of the most; and among fewer, losses are chance."""
 FEWEST: Final = 16
 STEP: Final = 16
 """By so many more may be under way after as many have arrived as may be under way."""
-TOLERATED: Final = 0.2
-"""This share of a window may be lost."""
+TOLERATED: Final = 0.25
+"""This share of what is under way may be lost."""
 
 
 class Pace:
@@ -30,7 +29,7 @@ class Pace:
         self._most = most
         self._window = float(max(most // 4, min(FIRST, most)))
         self._since = 0
-        """Losses are counted after this number, for as many numbers as the window is wide."""
+        """Losses are counted after this number, for as many numbers as are under way."""
         self._lost: dict[str, tuple[int, int]] = {}
         """For each host, how many were lost there since, and the last of them."""
         self._was_full = False
@@ -52,16 +51,17 @@ class Pace:
         """
         lost, highest = self._lost.get(host, (0, self._since))
         new = [number for number in numbers if number > highest]
-        if not new or 2 * under_way <= self._window:
+        if not new:
             return False
-        if new[-1] > self._since + self._window:
+        under_way = max(under_way, FIRST)
+        if new[-1] > self._since + under_way:
             self._since, lost = new[0] - 1, 0
             self._lost.clear()
         lost += len(new)
         self._lost[host] = lost, new[-1]
-        if lost <= TOLERATED * self._window:
+        if lost <= TOLERATED * under_way:
             return False
-        self._window = max(self._window / 2, min(FEWEST, self._most))
+        self._window = max(min(self._window, under_way) / 2, min(FEWEST, self._most))
         self._was_full = True
         self._since = last
         self._lost.clear()

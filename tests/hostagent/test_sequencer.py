@@ -121,6 +121,26 @@ def test_two_gaps_are_asked_for_at_once_each_when_it_is_seen():
     assert [sequence for _, sequence in world.delivered("h2")] == [1, 2, 3, 4, 5]
 
 
+def test_what_was_asked_for_already_is_not_asked_for_again_when_the_sequencer_asks():
+    """Full queues would get each repair twice."""
+    world = World(Sequencer, 2)
+    for number in range(1, 6):
+        world.broadcast("h1")
+        if number in {2, 4}:
+            world.in_flight.pop()
+    world.hand_over()
+    world.hand_over()
+    assert [packet.message.missing for packet in sent(world, Report)] == [((2, 2),)]
+    for number in (3, 5):
+        world["h1"].life.tell(
+            lambda number=number: world["h1"].core.env.send("h2", Status(0, "h1", 0, number), Purpose.CONTROL), ""
+        )
+        world.hand_over(lambda waiting: waiting - 1)
+    assert [packet.message.missing for packet in sent(world, Report)] == [((2, 2),), (), ((4, 5),)]
+    world.settle()
+    assert [sequence for _, sequence in world.delivered("h2")] == [1, 2, 3, 4, 5]
+
+
 def test_a_request_that_is_lost_is_repeated_three_times_and_then_the_sequencer_asks():
     world = World(Sequencer, 2, silence_ms=60_000.0)
     world.broadcast("h1")

@@ -198,6 +198,8 @@ class Following(Part):
         self._due = self._tries = self._timed = 0
         """While the timer runs: what is missing up to this number is asked for again, how often that was done since something came, and
         the message whose round trip is measured."""
+        self._asked = 0
+        """What is missing up to this number was asked for at least once."""
         self._trips = parameters.round_trips()
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
@@ -227,7 +229,12 @@ class Following(Part):
         """The sequencer asks, and has sent this host messages up to a number: say what is here, and what is missing."""
         self._heard = max(self._heard, number)
         self._tries = 0
-        self._ask(self._missing(self._heard))
+        missing = self._missing(self._heard)
+        if self._due:
+            # What was asked for is on its way, or will be asked for again in time: twice as many repairs would fill queues that are full.
+            asked = self._asked
+            missing = tuple((max(first, asked + 1), last) for first, last in missing if last > asked)
+        self._ask(missing)
 
     def on_timer(self, name: str) -> None:  # noqa: ARG002 - there is one
         """What is missing has not come in time: ask again."""
@@ -263,6 +270,8 @@ class Following(Part):
     def _ask(self, missing: Ranges) -> None:
         """Say what this host has, and ask for what is missing."""
         self.env.send(self._sequencer, Report(0, self.env.host, 0, self.reported(), missing), Purpose.CONTROL)
+        if missing:
+            self._asked = max(self._asked, missing[-1][1])
         if missing and not self._due:
             self._due = self._heard
             if not self._tries:
