@@ -296,7 +296,7 @@ def _two_and_spanning(name: str, curves: Mapping[str, Curve]) -> Iterator[Claim]
     means = [value.mean for _, value in tree]
     yield Claim(name, "its paths always grow with the sites", means == sorted(means), _told(tree))
     if name == "Graph 4.8":
-        text = "those of both heuristics decrease, as trees break up"
+        text = "those of both heuristics decrease for a while, as trees break up"
         told = "; ".join(f"{line} {_told(curves[line])}" for line in (_ONE, _TWO))
         yield Claim(name, text, all(_decreases(curves[line]) for line in (_ONE, _TWO)), f"{told}; for {_axis(tree)}")
 

@@ -127,9 +127,15 @@ def _evidence(by: By, outcome: Outcome) -> Evidence:
     verdict = together(words)
     # Where claims disagree, the ones that decide are told.
     deciding = [claim for claim, word in zip(chosen, words, strict=True) if word == verdict]
-    told = [f"{claim.text}: {claim.figure}" for claim in deciding[:MOST_TOLD]] or outcome.failures[:1] or ["no run has shown it"]
+    told = [f"{claim.text}: {claim.figure}" for claim in _some(deciding)] or outcome.failures[:1] or ["no run has shown it"]
     more = f"{len(deciding)} of {len(chosen)} checks" if len(chosen) > len(told) or len(deciding) < len(chosen) else ""
     return Evidence(by.source, outcome.engine, verdict, len(chosen), told, more)
+
+
+def _some(claims: Sequence[Claim]) -> list[Claim]:
+    """Some of many claims, from the first to the last: those of a scenario are often in the order of a setting."""
+    parts = min(MOST_TOLD, len(claims)) - 1
+    return [claims[round(part * (len(claims) - 1) / max(1, parts))] for part in range(parts + 1)]
 
 
 def _seen(claim: Claim, by: By) -> Word:

@@ -53,10 +53,9 @@ _OPTIONAL = {
     ),
 }
 """The packages that a machine may lack, and the message when a command needs one."""
-_PROTOCOL = (
-    "a protocol: a name from ./castbed list, or your own file that ends in .py, or 'maelstrom:./my-node', a program, "
-    "or guest:NAME from ./castbed guests"
-)
+_CORE = "a protocol: a name from ./castbed list, or your own file that ends in .py"
+_CORE_OR_PROGRAM = f"{_CORE}, or 'maelstrom:./my-node', a program"
+_PROTOCOL = f"{_CORE_OR_PROGRAM}, or guest:NAME from ./castbed guests"
 _BUG = "castbed: this is a bug in Castbed; please report it with the lines above"
 _RUN = "the directory of a run, or of several, or an archive of them"
 _VERBATIM = ("python", "test")
@@ -304,7 +303,7 @@ def _add_results(verbs: _Verbs) -> None:
 def _add_live(verbs: _Verbs) -> None:
     up = verbs.add_parser("up", help="start a network with a stream of broadcasts, and break it by hand", epilog=_EPILOG)
     up.add_argument("topology", metavar="TOPOLOGY", help="such as clusters:k=4,size=3,shape=ring; see ./castbed list")
-    up.add_argument("--protocol", default="cluster-tree", metavar="P", help=f"{_PROTOCOL} (default cluster-tree)")
+    up.add_argument("--protocol", default="cluster-tree", metavar="P", help=f"{_CORE_OR_PROGRAM} (default cluster-tree)")
     up.add_argument("--name", default="", help="the name of the network for other terminals (default: the topology's name)")
     up.add_argument(
         "--source", action="append", default=[], metavar="HOST", help="the host that broadcasts; several broadcast in turn"
@@ -355,7 +354,7 @@ def _add_verdicts(verbs: _Verbs) -> None:
     campaign = verbs.add_parser(
         "campaign", help="run thousands of random cases in virtual time, each with a verdict", epilog=_EPILOG
     )
-    campaign.add_argument("--protocol", required=True, metavar="P", help=_PROTOCOL)
+    campaign.add_argument("--protocol", required=True, metavar="P", help=_CORE)
     campaign.add_argument("--schedules", type=_positive, default=1000, metavar="N", help="number of cases (default 1000)")
     campaign.add_argument("--seed", type=int, default=1, metavar="S", help="the first case's number (default 1)")
     campaign.add_argument("--set", action="append", default=[], metavar="PROTOCOL.PARAMETER=VALUE", help="set a parameter")
