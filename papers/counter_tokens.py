@@ -286,13 +286,13 @@ PAPER: Final = Paper(
         Slip("3.2", "The second field called local.", "Is localC."),
         Slip(
             "3.1",
-            "T(c, n, t, S) does not say what n is; the code of the timer is cut off.",
+            "In T(c, n, t, S) the text calls n the last owner of the token, and the code the next one. The code of the timer is cut off.",
             "n is the next owner; a timer of its own.",
         ),
         Slip(
             "3.2",
             "`Will not send any message to node x` has no meaning on a broadcast network.",
-            "A node that is out of the list is not asked and not waited for.",
+            "A message waits at its source while one of its destinations says that its buffer is nearly full; those behind it wait too.",
         ),
     ),
 )

@@ -22,7 +22,7 @@ from testbed.errors import CannotRun
 from testbed.ownership import hand_over
 from testbed.running import engines, sweep, workers
 from testbed.status import HOLDS, status_of
-from testbed.terminal import bar, errors, output, print_table
+from testbed.terminal import bar, errors, output, print_table, progress
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "papers"
 """The summaries that come with Castbed."""
@@ -112,11 +112,14 @@ def _make(shelves: Sequence[Shelf], out: Path, arguments: Namespace) -> list[swe
 def _conclude(shelf: Shelf, failed: Sequence[sweep.Failure], arguments: Namespace) -> Findings:
     """The verdicts on a paper, with its page and summaries."""
     paper = shelf.paper
-    outcomes = shelf.outcomes(failed)
     words = f"./castbed paper {paper.name}{' --quick' if shelf.quick else ''}"
-    findings = findings_of(paper, outcomes, quick=shelf.quick, command=words)
     place = shelf.out / paper.name
-    write_page(view_of(paper, findings, outcomes), place)
+    with progress(paper.name) as show:
+        show("reading what runs have shown")
+        outcomes = shelf.outcomes(failed)
+        show("writing the page")
+        findings = findings_of(paper, outcomes, quick=shelf.quick, command=words)
+        write_page(view_of(paper, findings, outcomes), place)
     write_summary(paper, findings, place)
     if arguments.summaries:
         hand_over(arguments.summaries)
