@@ -105,6 +105,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How messages to the same host shared datagrams, as a value of `hostagent.runtime.packing`; absent in runs from before packing."""
     program: tuple[str, ...] | None = None
     """If the protocol is a program of a user, its arguments."""
+    kinds: tuple[str, ...] = ()
+    """The names of the protocol's kinds of messages, in the order of their numbers; absent in runs from before they were recorded."""
     guest: bool = False
     """Whether the protocol is a guest: its packets have no header of ours, so captures have all IPv4 packets, and links are all that is
     accounted for."""

@@ -380,7 +380,7 @@ def _add_looks(verbs: _Verbs) -> None:
     guests.add_argument("names", nargs="*", metavar="NAME", help="a guest to install, such as corosync")
     guests.set_defaults(call=_later("commands.look.guests"))
     for name, call, text in (
-        ("list", "list_all", "show scenarios, protocols, faults and topologies"),
+        ("list", "list_all", "show scenarios, protocols, guests, faults and topologies"),
         ("doctor", "examine", "show what this machine can do, and what is missing"),
         ("clean", "clean", "remove what killed runs left behind, and nothing else"),
     ):

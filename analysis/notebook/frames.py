@@ -18,6 +18,7 @@ from analysis.notebook import figures as drawn
 from hostagent.protocols import PROTOCOLS
 from runfiles import archives
 from runfiles.errors import ResultsError
+from runfiles.format import RunRecord
 from runfiles.reading import load, runs_in
 
 if TYPE_CHECKING:
@@ -160,16 +161,17 @@ def _figures(run: MeasuredRun) -> dict[str, Any]:
 def _with_run(run: MeasuredRun, name: str) -> pa.Table:
     table = run.table(name)
     if name == "packets":
-        table = _with_kind_names(table.rename_columns({"protocol": "protocol_number"}), run.input.run.protocol)
+        table = _with_kind_names(table.rename_columns({"protocol": "protocol_number"}), run.input.run)
     for place, (column, value) in enumerate(_about(run).items()):
         kind = pa.int64() if isinstance(value, int) else pa.string()
         table = table.add_column(place, column, pa.array([value], kind).take(pa.array([0] * table.num_rows, pa.int64())))
     return table
 
 
-def _with_kind_names(packets: pa.Table, protocol: str) -> pa.Table:
-    """The table of packets with a column for the names of kinds; empty where the protocol is not known here."""
-    kinds = [kind.__name__ for kind in PROTOCOLS[protocol].messages] if protocol in PROTOCOLS else []
+def _with_kind_names(packets: pa.Table, recorded: RunRecord) -> pa.Table:
+    """The table of packets with a column for the names of kinds; empty for runs that do not name them, of protocols not known here."""
+    known = PROTOCOLS[recorded.protocol].messages if recorded.protocol in PROTOCOLS else ()
+    kinds = recorded.kinds or tuple(kind.__name__ for kind in known)
     names = [kinds[kind] if kind is not None and kind < len(kinds) else None for kind in packets["kind"].to_pylist()]
     place = packets.column_names.index("kind") + 1
     return packets.add_column(place, "kind_name", pa.array(names, pa.string()))

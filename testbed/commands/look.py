@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hostagent.protocols import PROTOCOLS
 from hostagent.runtime import own
-from hostagent.runtime.guests.catalogue import GUESTS, PLACE, install
+from hostagent.runtime.guests.catalogue import GUESTS, PLACE, PREFIX, install
 from hostagent.tools.dissector import dissector as lua
 from runfiles.reading import load, runs_in
 from scenarios import catalogue
@@ -30,10 +30,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def list_all(arguments: Namespace) -> int:
-    """Show every scenario, protocol, fault and topology that can be named on a command line."""
+    """Show every scenario, protocol, guest, fault and topology that can be named on a command line."""
     entries = {
         "scenarios": [(found.name, found.summary) for found in catalogue.every()],
         "protocols": [(core.name, core.summary) for core in PROTOCOLS.values()],
+        "guests": [(f"{PREFIX}{guest.name}", guest.summary) for guest in GUESTS.values()],
         "faults": [(name, " ".join((kind.__doc__ or "").split())) for name, kind in FAULTS.items()],
         "topologies": choices(),
     }

@@ -133,6 +133,7 @@ def described(task: Task) -> dict[str, Any]:
         "promise": promise_of(task),
         "pack_ms": task.pack_ms,
         "medium": task.medium,
+        "kinds": tuple(kind.__name__ for kind in core.messages),
         "program": task.own.words if task.own and not task.own.is_guest else None,
         "guest": task.own is not None and task.own.is_guest,
     }

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -53,6 +54,14 @@ def test_summaries_have_what_was_set_and_what_came_of_it(runs):
     assert set(found["verdict"]) == {"holds"}
     assert found["expensive_packets_per_message"].notna().all()
     assert runs.summaries("arrow").num_rows == len(runs) == 8
+
+
+def test_kinds_of_messages_have_their_names_also_where_the_protocol_is_not_at_hand(place, tmp_path):
+    shutil.copytree(place / "results" / "notebook" / "basic-loss-0pct" / "1", tmp_path / "run")
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"protocol": "gossip"}))
+    packets = module.runs(tmp_path).table("packets", "arrow")
+    assert set(packets["kind_name"].to_pylist()) == {kind.__name__ for kind in PROTOCOLS["basic"].messages}
 
 
 def test_tables_of_many_runs_are_one_with_the_run_in_front(runs):
