@@ -280,7 +280,8 @@ PAPER: Final = Paper(
         Slip(
             "4.1, D",
             "D is no delay: it is two cycles divided by the messages that are committed in them.",
-            "The true delay, from the broadcast to the commit at the last node, is measured too: between one and two cycles.",
+            "It is counted so here as well. While a protocol keeps up with the load, such a D follows from the time between two messages "
+            "alone. The true delay, from the broadcast to the commit at the last node, is measured too: between one and two cycles.",
         ),
         Slip("4.1", "`E < 0`.", "Means `E < 1`."),
         Slip("3.2", "The second field called local.", "Is localC."),
