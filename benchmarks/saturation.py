@@ -28,6 +28,7 @@ from analysis.tables.deliveries import deliveries
 from analysis.tables.scan import scan_events
 from benchmarks import report
 from benchmarks.yardsticks import bare_broadcast
+from hostagent.contract.wire import ROOM_IN_PACK
 from hostagent.runtime.guests.catalogue import GUESTS
 from runfiles.reading import load as load_run
 from scenarios import Variant
@@ -254,8 +255,8 @@ def measure(arguments: argparse.Namespace) -> report.Result:
 
 
 def _comparisons(case: Case, found: Mapping[str, Found]) -> Iterator[report.Comparison]:
-    """The targets are for one source on one LAN; elsewhere the ratios are only shown."""
-    is_asked = case.network == "one LAN" and case.sources == "one source"
+    """The targets are for one source on one LAN, and short messages, which share packets; elsewhere the ratios are only shown."""
+    is_asked = case.network == "one LAN" and case.sources == "one source" and 2 * case.payload < ROOM_IN_PACK
     for protocol, rates in found.items():
         if protocol in {BARE, COROSYNC}:
             continue
