@@ -1,9 +1,9 @@
 """The highest rate that each protocol sustains, beside bare UDP and Corosync, on the same emulated network with the same captures.
 
 A protocol keeps up with a rate if all messages are delivered everywhere, at 90 % of the offered rate or more, and 99 % of the deliveries
-come within `BOUND_MS` of the moment at which the message was offered. A rate with which it does not is tried once more. The highest of the
-rates tried with which it keeps up is the knee, to within a seventh. Then it is offered twice as much: what it achieves is its rate past the
-knee. Bare UDP sends each message by itself, with a window and without offers: its rate, the median of `TRIES`, is the knee and what is
+come within `BOUND_MS` of the moment at which the message was offered. A rate with which it nearly does is tried once more. The highest of
+the rates tried with which it keeps up is the knee, to within a seventh. Then it is offered twice as much: what it achieves is its rate past
+the knee. Bare UDP sends each message by itself, with a window and without offers: its rate, the median of `TRIES`, is the knee and what is
 past it, and the first rate that the others are offered.
 """
 
@@ -49,6 +49,8 @@ ORDERED = frozenset({"sequencer", "totem", "counter"})
 BARE, COROSYNC = "bare UDP", "guest:corosync"
 FIRST_RATE = 8000.0
 STEP = 4 / 3
+FAR = 4
+"""By so much less is offered after a rate of which less than half is achieved."""
 LOWEST_RATE, HIGHEST_RATE = 100.0, 60_000.0
 BOUND_MS = 100.0
 KEPT_UP = 0.9
@@ -82,6 +84,11 @@ class Point:
     whole: bool
     processor_ms: Mapping[str, float]
     """For each part, the processor time per message."""
+
+    @property
+    def is_far_off(self) -> bool:
+        """Whether less than half of the rate is achieved, so that one little lower need not be tried."""
+        return 2 * self.achieved < self.offered
 
     @property
     def keeps_up(self) -> bool:
@@ -160,16 +167,18 @@ def find_knee(case: Case, protocol: str, first_rate: float, machine: Machine) ->
 
     def tried_again(rate: float) -> Point:
         point = tried(rate)
-        return point if point.keeps_up else tried(rate)
+        return point if point.keeps_up or point.is_far_off else tried(rate)
 
-    point = tried_again(first_rate)
+    point, too_much = tried_again(first_rate), HIGHEST_RATE
+    while not point.keeps_up and point.offered > LOWEST_RATE:
+        too_much = point.offered
+        point = tried_again(too_much / (FAR if point.is_far_off else STEP))
     knee = point if point.keeps_up else None
-    while (rate := point.offered * (STEP if knee else 1 / STEP)) < HIGHEST_RATE and rate > LOWEST_RATE:
-        point = tried_again(rate)
-        if point.keeps_up != bool(knee):
-            break
-        knee = point if point.keeps_up else knee
-    knee = point if point.keeps_up else knee
+    while knee and (rate := knee.offered * STEP) < 0.99 * too_much:
+        if not (point := tried_again(rate)).keeps_up:
+            too_much = rate
+        else:
+            knee = point
     if knee and (between := tried_again(knee.offered * STEP**0.5)).keeps_up:
         knee = between
     past = tried(2 * (knee.offered if knee else LOWEST_RATE))
