@@ -15,10 +15,11 @@ from testbed.network.shell import ip, run
 PATIENCE_S = 60
 # The uptime from which on Open vSwitch sees the processors of the machine.
 BOOT_S = 10.5
-# What a port in userspace holds until the daemon reads it. The kernel's default, 208 KiB, is full after some ninety packets of a kilobyte.
+# What a port in userspace holds until the daemon reads it, and what the daemon holds in all queues of links. The kernel's default, 208 KiB,
+# is full after some ninety packets of a kilobyte.
 PORT_BUFFER = 8 << 20
-# Like SO_RCVBUF, but not bounded by the limit for ordinary users.
-_SO_RCVBUFFORCE = 33
+# Like SO_SNDBUF and SO_RCVBUF, but not bounded by the limit for ordinary users.
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 # The same number on all architectures.
 _PIDFD_GETFD = 438
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -44,26 +45,29 @@ def control(words: Sequence[str], patience_s: float = PATIENCE_S) -> None:
 
 
 def widen(interfaces: Collection[str]) -> int:
-    """Give the daemon more room for what arrives at these ports of bridges in userspace. Returns how many sockets have it now.
+    """Give the daemon more room for what arrives at these ports of bridges in userspace. Returns how many ports have it now.
 
-    The daemon reads each port through a packet socket and leaves its buffer as the kernel makes it. If this kernel lets nobody
-    at the sockets of another process, they stay as they are: what they do not hold is counted as dropped in either case.
+    The daemon reads each port through a packet socket, and sends to all of them through one that is bound to none. It leaves their buffers
+    as the kernel makes them. What a port does not hold is counted as dropped; what the sending socket does not hold, as the packets in the
+    queues of links fill it, is lost uncounted. If this kernel lets nobody at the sockets of another process, they stay as they are.
     """
     daemon = _daemon()
     if daemon is None:
         return 0
     ours = {Path("/sys/class/net", interface, "ifindex").read_text().strip() for interface in interfaces}
     rows = [line.split() for line in Path("/proc/net/packet").read_text().splitlines()[1:]]
-    wanted = {f"socket:[{inode}]" for *_, index, _, _, _, inode in rows if index in ours}
+    options = {f"socket:[{inode}]": _SO_RCVBUFFORCE for *_, index, _, _, _, inode in rows if index in ours}
+    options |= {f"socket:[{inode}]": _SO_SNDBUFFORCE for *_, index, _, _, _, inode in rows if index == "0"}
     widened = 0
     process = os.pidfd_open(daemon[0])
     try:
         for entry in Path("/proc", str(daemon[0]), "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
-                if str(entry.readlink()) in wanted and (copy := _LIBC.syscall(_PIDFD_GETFD, process, int(entry.name), 0)) >= 0:
+                option = options.get(str(entry.readlink()))
+                if option and (copy := _LIBC.syscall(_PIDFD_GETFD, process, int(entry.name), 0)) >= 0:
                     with socket.socket(fileno=copy) as port:
-                        port.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, PORT_BUFFER)
-                    widened += 1
+                        port.setsockopt(socket.SOL_SOCKET, option, PORT_BUFFER)
+                    widened += option == _SO_RCVBUFFORCE
     finally:
         os.close(process)
     return widened
