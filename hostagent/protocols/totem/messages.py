@@ -24,7 +24,8 @@ MOST_HOSTS: Final = 64
 MOST_REQUESTS: Final = 64
 """Ranges of messages that a token can ask for: 14 bytes each at most, so that the token fits into a datagram."""
 MOST_REPORTED: Final = 28
-"""Ranges beyond gaps in all the reports of a commit token together: 11 bytes each at most, beside 17 of each of 64 members."""
+"""Ranges beyond gaps in all the reports of a commit token together, which members share equally: in a larger ring there is room for none.
+A range has 11 bytes at most, the rest of a report 18."""
 
 MOST_RINGS: Final = (1 << 32) // MOST_HOSTS - 1
 """The highest number of a ring, so that its code fits into 32 bits."""
@@ -34,9 +35,15 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Range = tuple[SequenceNumber, SequenceNumber]
 Request = tuple[SequenceNumber, SequenceNumber, Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]]
 """The first and the last number of a range, and the place among all hosts of the one that lacks it."""
-Report = tuple[RingCode, SequenceNumber, SequenceNumber, Annotated[tuple[Range, ...], msgspec.Meta(max_length=MOST_REPORTED)]]
+Report = tuple[
+    RingCode,
+    SequenceNumber,
+    SequenceNumber,
+    Annotated[tuple[Range, ...], msgspec.Meta(max_length=MOST_REPORTED)],
+    bool,
+]
 """What a member brings from its last ring: its code, up to which number this member has everything, up to which number it knows that
-all members have everything, and the ranges that it has beyond its first gap."""
+all members have everything, the ranges that it has beyond its first gap, and whether there are more of them than there was room for."""
 
 
 Requests = Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from hostagent.parts.sequences import SequenceSet
-from hostagent.protocols.totem.messages import Data, Range, Report
+from hostagent.protocols.totem.messages import MOST_REPORTED, Data, Range, Report
 
 
 class Ring:
@@ -57,6 +57,7 @@ class Ring:
         done = min(self.safe, self.delivered)
         return [self.messages.pop(number) for number in sorted(self.messages) if number <= done]
 
-    def report(self, most_ranges: int) -> Report:
-        """What a commit token is told of this ring."""
-        return self.code, self.aru, self.safe, self.received.beyond[:most_ranges]
+    def report(self, size: int) -> Report:
+        """What the commit token of a ring with this number of members is told of this ring."""
+        beyond, most = self.received.beyond, MOST_REPORTED // size
+        return self.code, self.aru, self.safe, beyond[:most], len(beyond) > most
