@@ -11,6 +11,7 @@ from hostagent.parts.sequences import SequenceSet
 from hostagent.protocols.totem.gathering import AGAIN_S
 from hostagent.protocols.totem.messages import (
     MOST_HOSTS,
+    MOST_OBLIGED,
     MOST_REPORTED,
     Commit,
     Data,
@@ -374,6 +375,44 @@ def test_what_the_survivors_cannot_have_leaves_a_gap_that_their_own_messages_pas
     assert [world.delivered(host) for host in ("h2", "h3")] == [[("h2", 1)]] * 2
 
 
+def beyond_a_gap(messages, first_reaches=(), **parameters):
+    """A ring of four: h1 has sent a message, then h2 some, and the first of these is on its way to h3; all else is lost."""
+    world = ring(4, **parameters)
+    world.broadcast("h1")
+    world.in_flight = [packet for packet in world.in_flight if not isinstance(packet.message, Data) or packet.to in first_reaches]
+    for _ in range(messages):
+        world.broadcast("h2")
+    while not [packet for packet in since(world, 0, Data) if packet.sender == "h2"]:
+        world.hand_over()
+    data = [packet for packet in world.in_flight if isinstance(packet.message, Data)]
+    world.in_flight = [packet for packet in data if (packet.to, packet.message.number) == ("h3", 2)]
+    return world
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+@pytest.mark.parametrize("messages", [1, 2], ids=["nothing to send again", "one to send again"])
+def test_what_a_comrade_may_have_delivered_is_delivered_beyond_a_gap_whatever_ring_comes_next(messages, delivery):
+    """Extended virtual synchrony: h2 installs the view of h2 and h3 and dies before h3 does. Then h3 comes to a ring with h4."""
+    world = beyond_a_gap(messages, delivery=delivery)
+    run(world, 20.0, down=("h1", "h4"), until=lambda: views(world, "h2")[-1] == ("h2", "h3"))
+    sent = [("h2", n) for n in range(1, messages + 1)]
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)] if delivery == "agreed" else [], sent, [], []]
+    world.lose()
+    run(world, 20.0, down=("h1", "h2"))
+    assert views(world, "h3")[-1] == ("h3", "h4")
+    assert [world.delivered(host) for host in ("h3", "h4")] == [sent] * 2
+
+
+def test_a_host_that_lacks_what_a_comrade_has_delivers_nothing_beyond_it_when_the_comrade_dies():
+    """h2 sends its message when it has that of h1, which h3 has not got yet when the ring of h2 and h3 breaks."""
+    world = beyond_a_gap(1, first_reaches=("h2",))
+    run(world, 20.0, down=("h1", "h4"), until=lambda: any(packet.message.old_ring for packet in since(world, 0, Data)))
+    world.lose()
+    run(world, 20.0, down=("h1", "h2"))
+    assert views(world, "h3")[-1] == ("h3", "h4")
+    assert [world.delivered(host) for host in ("h2", "h3", "h4")] == [[("h1", 1), ("h2", 1)], [], []]
+
+
 def test_what_reports_have_no_room_for_is_sent_again_once_all_the_same():
     """Of the messages of h5, h1 and h3 get every other one and h2 the rest, so that each has more gaps than it can report; h5 dies."""
     world = ring(5)
@@ -401,13 +440,13 @@ def test_no_member_loses_its_own_message_in_a_ring_so_large_that_reports_have_no
     assert {tuple(world.delivered(host)) for host in world.hosts[:-1]} == {(("h1", 1),)}
 
 
-@pytest.mark.parametrize("size", [2, 3, MOST_REPORTED, MOST_HOSTS])
+@pytest.mark.parametrize("size", [2, 3, MOST_REPORTED, MOST_OBLIGED, MOST_HOSTS])
 def test_a_commit_token_fits_into_a_datagram_whatever_there_is_to_report(size):
     hosts, high = tuple(f"h{n}" for n in range(1, MOST_HOSTS + 1)), 1 << 31
     old = Ring((1 << 32) - 1, hosts)
     old.received = SequenceSet(high, ((n, n) for n in range(high + 2, high + 200, 2)))
-    old.safe = high
-    commit = Commit(EVERYBODY, "h1", 0, old.code, host_set(hosts, hosts), 2 * size, (old.report(size),) * size)
+    old.safe, old.obliged = high, frozenset(hosts)
+    commit = Commit(EVERYBODY, "h1", 0, old.code, host_set(hosts, hosts), 2 * size, (old.report(size, hosts),) * size)
     codec = Codec(Totem.number, Totem.messages, 1, {host: n for n, host in enumerate(hosts, start=1)})
     assert codec.decode(codec.encode(1, 1, commit, Purpose.CONTROL, 0)).messages == (commit,)
 

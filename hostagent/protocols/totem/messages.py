@@ -25,7 +25,9 @@ MOST_REQUESTS: Final = 64
 """Ranges of messages that a token can ask for: 14 bytes each at most, so that the token fits into a datagram."""
 MOST_REPORTED: Final = 28
 """Ranges beyond gaps in all the reports of a commit token together, which members share equally: in a larger ring there is room for none.
-A range has 11 bytes at most, the rest of a report 18."""
+A range has 11 bytes at most, the rest of a report 28."""
+MOST_OBLIGED: Final = 50
+"""In a ring of more members there is no room in reports for obligations (`recovery`): a report has 20 bytes at most, without ranges."""
 
 MOST_RINGS: Final = (1 << 32) // MOST_HOSTS - 1
 """The highest number of a ring, so that its code fits into 32 bits."""
@@ -41,9 +43,11 @@ Report = tuple[
     SequenceNumber,
     Annotated[tuple[Range, ...], msgspec.Meta(max_length=MOST_REPORTED)],
     bool,
+    Annotated[bytes, msgspec.Meta(max_length=MOST_HOSTS // 8)],
 ]
 """What a member brings from its last ring: its code, up to which number this member has everything, up to which number it knows that
-all members have everything, the ranges that it has beyond its first gap, and whether there are more of them than there was room for."""
+all members have everything, the ranges that it has beyond its first gap, whether there are more of them than there was room for, and the
+set of hosts whose messages it has to deliver even beyond a gap (`recovery`), empty for none."""
 
 
 Requests = Annotated[

@@ -235,6 +235,8 @@ class Totem(Core):
         """Look for the members of the next ring: those of the last one, those of one that was being formed, and these."""
         if self.is_operational:
             self.old = self.rotation.ring
+        elif self.recovery is not None and self._is_recovered(self.rotation.ring.aru):
+            self.old.obliged |= self.recovery.obliged
         known = (*self.old.members, *self.gathering.members, *others)
         self.is_operational, self.recovery = False, None
         self._again.clear()
@@ -248,11 +250,11 @@ class Totem(Core):
         return self.rotation.wait_s if hosts <= set(self.old.members) else max(self.rotation.wait_s, first_s)
 
     def _report(self, size: int) -> Report:
-        return self.old.report(size)
+        return self.old.report(size, self.env.hosts)
 
     def _on_formed(self, code: int, reports: dict[str, Report]) -> None:
         """All reports are there: send again what comrades lack, on the new ring."""
-        self.recovery = Recovery(self.old, reports)
+        self.recovery = Recovery(self.old, reports, self.env.hosts)
         self._again = deque(self.recovery.owed_by(self.env.host))
         self._visits, self._install_at = 0, None
         self._is_needless = Recovery.is_needless(reports)
@@ -267,11 +269,15 @@ class Totem(Core):
         self._visits += 1
         if self._again or token.recovering:
             self._install_at = None
-        elif self._is_needless or (self._install_at is not None and ring.safe >= self._install_at):
+        elif self._is_recovered(ring.safe):
             self._install()
         elif self._visits > 1:
             # On the first visit some may not have said yet how much they have to send again.
             self._install_at = token.seq if self._install_at is None else self._install_at
+
+    def _is_recovered(self, up_to: int) -> bool:
+        """Whether what had to be sent again, if anything, is among the messages up to this number of the ring."""
+        return self._is_needless or (self._install_at is not None and up_to >= self._install_at)
 
     def _install(self) -> None:
         """Deliver what is left of the last ring as extended virtual synchrony asks, and begin with the new one."""
