@@ -5,27 +5,41 @@ from random import Random
 import pytest
 
 from hostagent.contract.messages import EVERYBODY, Purpose, host_set
+from hostagent.contract.wire import Codec
 from hostagent.parts.links import JITTER
+from hostagent.parts.sequences import SequenceSet
 from hostagent.protocols.totem.gathering import AGAIN_S
-from hostagent.protocols.totem.messages import MOST_HOSTS, Commit, Data, Join, Probe, Token, Wake
+from hostagent.protocols.totem.messages import (
+    MOST_HOSTS,
+    MOST_OBLIGED,
+    MOST_REPORTED,
+    Commit,
+    Data,
+    Join,
+    Probe,
+    Token,
+    Wake,
+)
 from hostagent.protocols.totem.protocol import Totem
+from hostagent.protocols.totem.ring import Ring
 from hostagent.protocols.totem.rotation import ROUND
 from tests.hostagent.world import World
 
 
-def run(world, seconds, *, apart=(), down=()):
-    """Let time pass. Packets between hosts on two sides, or to hosts that are down, are lost."""
-    until = world.now_s + seconds
-    while True:
-        while world.in_flight:
+def run(world, seconds, *, apart=(), down=(), until=lambda: False):
+    """Let time pass, or until something is the case. Packets between hosts on two sides, or to hosts that are down, are lost."""
+    end_s = world.now_s + seconds
+    while not until():
+        if world.in_flight:
             packet = world.in_flight[0]
             if packet.to in down or (packet.sender in apart) != (packet.to in apart):
                 world.in_flight = world.in_flight[1:]
             else:
                 world.hand_over()
+            continue
         timers = [at for host in world.hosts if host not in down for at in world[host].timers.values()]
-        if not timers or min(timers) > until:
-            world.now_s = until
+        if not timers or min(timers) > end_s:
+            world.now_s = end_s
             return
         for host in down:
             world[host].timers.clear()
@@ -359,6 +373,82 @@ def test_what_the_survivors_cannot_have_leaves_a_gap_that_their_own_messages_pas
     assert since(world, 0, Data)[-1].message.number == 2
     run(world, 5.0, down=("h1",))
     assert [world.delivered(host) for host in ("h2", "h3")] == [[("h2", 1)]] * 2
+
+
+def beyond_a_gap(messages, first_reaches=(), **parameters):
+    """A ring of four: h1 has sent a message, then h2 some, and the first of these is on its way to h3; all else is lost."""
+    world = ring(4, **parameters)
+    world.broadcast("h1")
+    world.in_flight = [packet for packet in world.in_flight if not isinstance(packet.message, Data) or packet.to in first_reaches]
+    for _ in range(messages):
+        world.broadcast("h2")
+    while not [packet for packet in since(world, 0, Data) if packet.sender == "h2"]:
+        world.hand_over()
+    data = [packet for packet in world.in_flight if isinstance(packet.message, Data)]
+    world.in_flight = [packet for packet in data if (packet.to, packet.message.number) == ("h3", 2)]
+    return world
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+@pytest.mark.parametrize("messages", [1, 2], ids=["nothing to send again", "one to send again"])
+def test_what_a_comrade_may_have_delivered_is_delivered_beyond_a_gap_whatever_ring_comes_next(messages, delivery):
+    """Extended virtual synchrony: h2 installs the view of h2 and h3 and dies before h3 does. Then h3 comes to a ring with h4."""
+    world = beyond_a_gap(messages, delivery=delivery)
+    run(world, 20.0, down=("h1", "h4"), until=lambda: views(world, "h2")[-1] == ("h2", "h3"))
+    sent = [("h2", n) for n in range(1, messages + 1)]
+    assert [world.delivered(host) for host in world.hosts] == [[("h1", 1)] if delivery == "agreed" else [], sent, [], []]
+    world.lose()
+    run(world, 20.0, down=("h1", "h2"))
+    assert views(world, "h3")[-1] == ("h3", "h4")
+    assert [world.delivered(host) for host in ("h3", "h4")] == [sent] * 2
+
+
+def test_a_host_that_lacks_what_a_comrade_has_delivers_nothing_beyond_it_when_the_comrade_dies():
+    """h2 sends its message when it has that of h1, which h3 has not got yet when the ring of h2 and h3 breaks."""
+    world = beyond_a_gap(1, first_reaches=("h2",))
+    run(world, 20.0, down=("h1", "h4"), until=lambda: any(packet.message.old_ring for packet in since(world, 0, Data)))
+    world.lose()
+    run(world, 20.0, down=("h1", "h2"))
+    assert views(world, "h3")[-1] == ("h3", "h4")
+    assert [world.delivered(host) for host in ("h2", "h3", "h4")] == [[("h1", 1), ("h2", 1)], [], []]
+
+
+def test_what_reports_have_no_room_for_is_sent_again_once_all_the_same():
+    """Of the messages of h5, h1 and h3 get every other one and h2 the rest, so that each has more gaps than it can report; h5 dies."""
+    world = ring(5)
+    for _ in range(32):
+        world.broadcast("h5")
+    while not since(world, 0, Data):
+        world.hand_over()
+    data = [packet for packet in world.in_flight if isinstance(packet.message, Data)]
+    world.in_flight = [packet for packet in data if packet.to in (("h1", "h3"), ("h2",))[packet.message.number % 2]]
+    run(world, 10.0, down=("h5",))
+    assert [world.delivered(host) for host in world.hosts[:4]] == [[("h5", n) for n in range(1, 33)]] * 4
+    assert len([packet for packet in since(world, 0, Data) if packet.message.old_ring]) == 3 * 32
+
+
+def test_no_member_loses_its_own_message_in_a_ring_so_large_that_reports_have_no_room_for_gaps():
+    """The last member sends a message that nobody gets, then h1 one that nobody gets either, and the last one dies."""
+    world = ring(MOST_REPORTED + 2)
+    for host in (world.hosts[-1], "h1"):
+        world.broadcast(host)
+        while not world.lose(kind=Data):
+            world.hand_over()
+    run(world, 10.0, down=world.hosts[-1:], until=lambda: any(isinstance(packet.message, Data) for packet in world.in_flight))
+    assert world.lose(to="h2", kind=Data) == 1
+    run(world, 10.0, down=world.hosts[-1:])
+    assert {tuple(world.delivered(host)) for host in world.hosts[:-1]} == {(("h1", 1),)}
+
+
+@pytest.mark.parametrize("size", [2, 3, MOST_REPORTED, MOST_OBLIGED, MOST_HOSTS])
+def test_a_commit_token_fits_into_a_datagram_whatever_there_is_to_report(size):
+    hosts, high = tuple(f"h{n}" for n in range(1, MOST_HOSTS + 1)), 1 << 31
+    old = Ring((1 << 32) - 1, hosts)
+    old.received = SequenceSet(high, ((n, n) for n in range(high + 2, high + 200, 2)))
+    old.safe, old.obliged = high, frozenset(hosts)
+    commit = Commit(EVERYBODY, "h1", 0, old.code, host_set(hosts, hosts), 2 * size, (old.report(size, hosts),) * size)
+    codec = Codec(Totem.number, Totem.messages, 1, {host: n for n, host in enumerate(hosts, start=1)})
+    assert codec.decode(codec.encode(1, 1, commit, Purpose.CONTROL, 0)).messages == (commit,)
 
 
 def test_what_waits_at_its_source_when_the_ring_changes_is_sent_on_the_next_ring():

@@ -23,7 +23,7 @@ from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.contract.messages import EVERYBODY, Message, Purpose, host_set, hosts_in
 from hostagent.parts.links import JITTER
-from hostagent.protocols.totem.messages import MOST_REPORTED, MOST_RINGS, Commit, Join, Report
+from hostagent.protocols.totem.messages import MOST_RINGS, Commit, Join, Report
 from hostagent.protocols.totem.parameters import JOINS, TRIES
 
 LEARN_S: Final = 0.01
@@ -242,7 +242,7 @@ class Gathering(Part):
         """Add a report on the first round, and learn all reports on the second; then pass the token on."""
         members = hosts_in(commit.members, self.env.hosts)
         size, hop = len(members), commit.hop
-        place, own = members.index(self.env.host), self._report(MOST_REPORTED // size)
+        place, own = members.index(self.env.host), self._report(size)
         is_right = hop % size == place and len(commit.reports) == min(hop, size) and hop <= 2 * size
         if not is_right or (hop >= size and commit.reports[place][0] != own[0]):
             # No member has sent this, or it has a report of this host from before it lost its storage.

@@ -24,7 +24,10 @@ MOST_HOSTS: Final = 64
 MOST_REQUESTS: Final = 64
 """Ranges of messages that a token can ask for: 14 bytes each at most, so that the token fits into a datagram."""
 MOST_REPORTED: Final = 28
-"""Ranges beyond gaps in all the reports of a commit token together: 11 bytes each at most, beside 17 of each of 64 members."""
+"""Ranges beyond gaps in all the reports of a commit token together, which members share equally: in a larger ring there is room for none.
+A range has 11 bytes at most, the rest of a report 28."""
+MOST_OBLIGED: Final = 50
+"""In a ring of more members there is no room in reports for obligations (`recovery`): a report has 20 bytes at most, without ranges."""
 
 MOST_RINGS: Final = (1 << 32) // MOST_HOSTS - 1
 """The highest number of a ring, so that its code fits into 32 bits."""
@@ -34,9 +37,17 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Range = tuple[SequenceNumber, SequenceNumber]
 Request = tuple[SequenceNumber, SequenceNumber, Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]]
 """The first and the last number of a range, and the place among all hosts of the one that lacks it."""
-Report = tuple[RingCode, SequenceNumber, SequenceNumber, Annotated[tuple[Range, ...], msgspec.Meta(max_length=MOST_REPORTED)]]
+Report = tuple[
+    RingCode,
+    SequenceNumber,
+    SequenceNumber,
+    Annotated[tuple[Range, ...], msgspec.Meta(max_length=MOST_REPORTED)],
+    bool,
+    Annotated[bytes, msgspec.Meta(max_length=MOST_HOSTS // 8)],
+]
 """What a member brings from its last ring: its code, up to which number this member has everything, up to which number it knows that
-all members have everything, and the ranges that it has beyond its first gap."""
+all members have everything, the ranges that it has beyond its first gap, whether there are more of them than there was room for, and the
+set of hosts whose messages it has to deliver even beyond a gap (`recovery`), empty for none."""
 
 
 Requests = Annotated[

@@ -19,8 +19,9 @@ class TotemParameters(IdleParameters, frozen=True, kw_only=True):
     delivery: Literal["agreed", "safe"] = "agreed"
     """Agreed: a message is delivered when all before it are. Safe: when all members are known to have it, up to two rotations later."""
     window_size: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 500
-    """Messages that all members together may send in a rotation. Packed, 500 of 64 bytes are 27 datagrams to each host: a quarter of
-    the default queue of a link, for one copy."""
+    """Messages that all members together are to send in a rotation. A member may send what the others left of it in the last rotation, its
+    share by what waits at all members, or one message, whichever is most: so there may be more while the load moves to other members.
+    Packed, 500 of 64 bytes are 27 datagrams to each host: a quarter of the default queue of a link, for one copy."""
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 100
     """Messages that one member may send when it is passed the token: so that the others get their turn, and queues do not overflow."""
     keep_ms: Milliseconds = 500.0

@@ -34,11 +34,11 @@ somebody keeps. Gathering: `Join` to every host in each round of proposals, `Com
 outside the ring.
 
 Decisions. The paper assumes a broadcast medium on which foreign rings are overheard; `Probe` replaces that. It retransmits the token when
-the next member is silent; here any member does, and the token is revived where it was lost. Reports in the commit token say exactly what
-each member has, so a message is sent again by one member and not by all. A message is for the members that its group had at its source
-when the application handed it over, as the log says, so a member that came later does not deliver it. Agreed delivery is the default: it
-costs no more than half a rotation, and is the level of the protocols that this one is compared with. Loss of storage is not survived: a
-host that forgets the number of its last ring might use it again.
+the next member is silent; here any member does, and the token is revived where it was lost. Reports in the commit token say also what each
+member has beyond its first gap, as far as there is room, so a message is sent again by one member and not by all. A message is for the
+members that its group had at its source when the application handed it over, as the log says, so a member that came later does not deliver
+it. Agreed delivery is the default: it costs no more than half a rotation, and is the level of the protocols that this one is compared with.
+Loss of storage is not survived: a host that forgets the number of its last ring might use it again.
 """
 
 from collections import deque
@@ -205,6 +205,9 @@ class Totem(Core):
             self.gathering.confirmed()
             if self.recovery is not None and data.old_ring == self.old.code:
                 self._keep(data.old_number, replace(data, old_ring=0, old_number=0))
+                if data.old_number in self._again:
+                    # It was in no report, and a comrade was faster.
+                    self._again.remove(data.old_number)
             if self.rotation.on_data(sender, data) and not data.old_ring:
                 self._mark(data)
         elif data.ring == self.old.code and self.gathering.is_gathering:
@@ -232,6 +235,8 @@ class Totem(Core):
         """Look for the members of the next ring: those of the last one, those of one that was being formed, and these."""
         if self.is_operational:
             self.old = self.rotation.ring
+        elif self.recovery is not None and self._is_recovered(self.rotation.ring.aru):
+            self.old.obliged |= self.recovery.obliged
         known = (*self.old.members, *self.gathering.members, *others)
         self.is_operational, self.recovery = False, None
         self._again.clear()
@@ -244,12 +249,12 @@ class Totem(Core):
         first_s = self.parameters.first_wait_ms / 1000
         return self.rotation.wait_s if hosts <= set(self.old.members) else max(self.rotation.wait_s, first_s)
 
-    def _report(self, most_ranges: int) -> Report:
-        return self.old.report(most_ranges)
+    def _report(self, size: int) -> Report:
+        return self.old.report(size, self.env.hosts)
 
     def _on_formed(self, code: int, reports: dict[str, Report]) -> None:
         """All reports are there: send again what comrades lack, on the new ring."""
-        self.recovery = Recovery(self.old, reports)
+        self.recovery = Recovery(self.old, reports, self.env.hosts)
         self._again = deque(self.recovery.owed_by(self.env.host))
         self._visits, self._install_at = 0, None
         self._is_needless = Recovery.is_needless(reports)
@@ -264,11 +269,15 @@ class Totem(Core):
         self._visits += 1
         if self._again or token.recovering:
             self._install_at = None
-        elif self._is_needless or (self._install_at is not None and ring.safe >= self._install_at):
+        elif self._is_recovered(ring.safe):
             self._install()
         elif self._visits > 1:
             # On the first visit some may not have said yet how much they have to send again.
             self._install_at = token.seq if self._install_at is None else self._install_at
+
+    def _is_recovered(self, up_to: int) -> bool:
+        """Whether what had to be sent again, if anything, is among the messages up to this number of the ring."""
+        return self._is_needless or (self._install_at is not None and up_to >= self._install_at)
 
     def _install(self) -> None:
         """Deliver what is left of the last ring as extended virtual synchrony asks, and begin with the new one."""

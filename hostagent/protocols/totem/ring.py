@@ -1,9 +1,10 @@
 """A ring as one member sees it: who is in it, and which of its messages have arrived and been delivered here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from hostagent.contract.messages import host_set
 from hostagent.parts.sequences import SequenceSet
-from hostagent.protocols.totem.messages import Data, Range, Report
+from hostagent.protocols.totem.messages import MOST_OBLIGED, MOST_REPORTED, Data, Range, Report
 
 
 class Ring:
@@ -19,6 +20,8 @@ class Ring:
         """All messages up to this number are delivered here."""
         self.safe = 0
         """All members have all messages up to this number."""
+        self.obliged: frozenset[str] = frozenset()
+        """The hosts whose messages are delivered here even beyond a gap: `recovery` says why."""
         for data in messages:
             self.add(data.number, data)
 
@@ -57,6 +60,8 @@ class Ring:
         done = min(self.safe, self.delivered)
         return [self.messages.pop(number) for number in sorted(self.messages) if number <= done]
 
-    def report(self, most_ranges: int) -> Report:
-        """What a commit token is told of this ring."""
-        return self.code, self.aru, self.safe, self.received.beyond[:most_ranges]
+    def report(self, size: int, hosts: Sequence[str]) -> Report:
+        """What the commit token of a ring with this number of members is told of this ring."""
+        beyond, most = self.received.beyond, MOST_REPORTED // size
+        obliged = host_set(self.obliged, hosts) if self.obliged and size <= MOST_OBLIGED else b""
+        return self.code, self.aru, self.safe, beyond[:most], len(beyond) > most, obliged
