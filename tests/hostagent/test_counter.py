@@ -530,3 +530,9 @@ def test_a_host_alone_is_a_list_by_itself():
     world.broadcast("h1")
     run(world, 1.0)
     assert delivered(world) == [[("h1", 1)]]
+
+
+def test_a_host_alone_rests_when_there_is_nothing_to_do():
+    world = World(Counter, 1)
+    run(world, 10.0)
+    assert sum(details["held"] for event, details in world["h1"].traced if event == "token") < 30
