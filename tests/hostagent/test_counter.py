@@ -483,6 +483,15 @@ def test_a_host_that_restarts_goes_on_with_its_messages_and_delivers_nothing_twi
     assert delivered(world) == [[("h2", number) for number in range(1, 7)]] * 3
 
 
+def test_a_host_that_restarts_does_not_try_a_generation_again():
+    """Votes for it may still come, from hosts that went by another token."""
+    world = World(Counter, 3)
+    for _ in range(2):
+        world["h2"].core._ring.reformation.start()
+        world.restart("h2")
+    assert {packet.message.generation for packet in world.sent if isinstance(packet.message, Reform)} == {4, 7}
+
+
 def test_the_next_owner_is_the_next_member_of_the_list():
     assert [following(0b1011, place, 4) for place in (0, 1, 3)] == [1, 3, 0]
 
