@@ -162,7 +162,7 @@ def test_a_request_is_answered_once_for_each_number():
     world = World(Counter, 3)
     world.broadcast("h1")
     world.lose(kind=Msg)
-    for number in (7, 7, 8):
+    for number in (7, 7, 8, 7):
         world["h1"].life.receive("h3", [Req(0, "h1", 1, ((1, 1),), number)], expensive=False)
     assert sum(packet.purpose is Purpose.REPAIR for packet in world.sent) == 2
 
