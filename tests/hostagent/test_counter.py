@@ -6,13 +6,22 @@ import pytest
 from hostagent.contract.messages import Purpose
 from hostagent.parts.tokens.pieces import LONGEST_CHUNK, MOST_PIECES, Assembly, cut
 from hostagent.parts.tokens.places import MOST_HOSTS, following
-from hostagent.parts.tokens.reformation import Reform, Vote
+from hostagent.parts.tokens.reformation import Known, Reform, Vote
 from hostagent.parts.tokens.ring import Token
 from hostagent.protocols import PROTOCOLS
 from hostagent.protocols.counter.messages import Msg, Req
 from hostagent.protocols.counter.parameters import CounterParameters
 from hostagent.protocols.counter.protocol import Counter
-from hostagent.protocols.counter.state import MOST_ENTRIES_BYTES, Ballot, Entry, Rules, TokenState, encode_state, reformed
+from hostagent.protocols.counter.state import (
+    CERTAIN,
+    MOST_ENTRIES_BYTES,
+    Ballot,
+    Entry,
+    Rules,
+    TokenState,
+    encode_state,
+    reformed,
+)
 from scenarios.catalogue import find
 from testbed.errors import CannotRun
 from testbed.running.settings import choose
@@ -42,6 +51,11 @@ def entry(cycle, origin, *, have, first=1, runs=((1, 0b111),), hosts=3):
 
 def tokens(world):
     return [packet for packet in world.sent if isinstance(packet.message, Token)]
+
+
+def names_messages(packet):
+    """Whether it is a token with entries."""
+    return isinstance(packet.message, Token | Known) and msgspec.msgpack.decode(packet.message.chunk, type=TokenState).entries
 
 
 def run(world, until_s, lose=lambda _: False):
@@ -147,6 +161,49 @@ def test_an_entry_needs_its_destinations_or_all_members_if_a_destination_is_out_
     assert entry(1, 0, have=0b101, runs=to_two).is_complete(0b101)
 
 
+def test_messages_to_few_are_counted_once_more_when_all_of_them_have_them():
+    rules, everybody = Rules(5, "list", "cycle"), 0b11111
+    few, many = (entry(1, 1, have=ids, runs=((1, ids),), hosts=5) for ids in (0b00011, 0b00111))
+    assert rules.counted_again(few, everybody, 0).have == CERTAIN | 0b00001
+    assert rules.counted_again(many, everybody, 0) == many
+    for have, position in ((everybody, 4), (CERTAIN | 0b00011, 4), (CERTAIN | 0b00111, 9)):
+        assert rules.frontier(token(msgspec.structs.replace(few, have=have), hosts=5, members=everybody)) == position
+    assert rules.frontier(token(many, hosts=5, members=everybody)) == 9
+
+
+def test_a_message_to_few_has_one_place_in_the_order_also_if_all_of_them_are_gone_when_the_next_list_is_formed():
+    """h1 is the last to count itself in, and nobody hears of it; h2 is cut off, and back before h1 is."""
+    world = World(Counter, 5, commit="entry")
+    world.broadcast("h2", to=("h1", "h2"))
+    world.broadcast("h3")
+    run(world, 0.1, lambda packet: packet.sender == "h1" and names_messages(packet))
+    kill(world, "h1")
+    run(world, 30.0, lambda packet: "h2" in {packet.sender, packet.to})
+    assert world["h3"].core._ring.latest.members == 0b11100
+    run(world, 60.0)
+    world.restart("h1")
+    run(world, 120.0)
+    assert delivered(world) == [[("h3", 1), ("h2", 1)]] * 2 + [[("h3", 1)]] * 3
+
+
+def test_messages_that_few_have_do_not_take_others_of_their_entry_from_a_list():
+    """h3 counts itself in last, and nobody hears of it; the first message of h1 is with h1 alone, which is gone."""
+
+    def lose(packet):
+        return packet.sender == "h3" and names_messages(packet) and not packet.message.generation
+
+    world = World(Counter, 3, sends="in turn")
+    world.broadcast("h1", to=("h1",))
+    world.broadcast("h1")
+    run(world, 0.1, lose)
+    kill(world, "h1")
+    run(world, 30.0, lose)
+    assert delivered(world, ("h2", "h3")) == [[("h1", 2)]] * 2
+    world.restart("h1")
+    run(world, 60.0)
+    assert delivered(world) == [[("h1", 1), ("h1", 2)], [("h1", 2)], [("h1", 2)]]
+
+
 def test_a_lost_message_is_asked_for_when_the_token_names_it_and_each_request_has_a_number():
     world = World(Counter, 3)
     lost = []
@@ -162,7 +219,7 @@ def test_a_request_is_answered_once_for_each_number():
     world = World(Counter, 3)
     world.broadcast("h1")
     world.lose(kind=Msg)
-    for number in (7, 7, 8):
+    for number in (7, 7, 8, 7):
         world["h1"].life.receive("h3", [Req(0, "h1", 1, ((1, 1),), number)], expensive=False)
     assert sum(packet.purpose is Purpose.REPAIR for packet in world.sent) == 2
 
@@ -284,7 +341,7 @@ def test_a_new_list_starts_with_what_anybody_may_have_to_commit_and_everybody_co
     before = entry(1, 1, have=0b111)
     made = reformed(state, 4, 0, {0: ballot(5, ((before, True),)), 2: ballot(2)})
     assert made.members == 0b101
-    assert [(one.position, one.have) for one in made.entries] == [(before.position, 0), (6, 0)]
+    assert [(one.position, one.have) for one in made.entries] == [(before.position, CERTAIN), (6, 0)]
     assert (made.generation, made.hop, made.cycle) == (4, state.hop + 1, state.cycle + 1)
     assert made.groups == ((0, 0b111, 4),)
 
@@ -295,6 +352,29 @@ def test_what_no_voter_has_is_left_out_with_all_later_messages_of_its_origin():
     assert [one.origin for one in made.entries] == [2]
     kept = reformed(token(lost, later), 4, 0, {0: ballot(open_=((lost, True),)), 2: ballot()})
     assert [one.first for one in kept.entries] == [1, 2]
+
+
+def test_what_a_voter_has_committed_or_knows_to_be_complete_stays_though_no_voter_has_its_messages():
+    known = entry(2, 1, have=CERTAIN | 0b100, runs=((1, 0b010),))
+    committed = ballot(8, ((entry(2, 1, have=0b111, runs=known.runs), False),))
+    for state, vote in ((token(known), ballot()), (token(), committed)):
+        made = reformed(state, 4, 0, {0: ballot(), 2: vote})
+        assert made.entries == (msgspec.structs.replace(known, have=CERTAIN),)
+
+
+def test_messages_of_one_entry_may_be_with_different_voters_also_of_older_generations():
+    both = entry(2, 0, have=0, runs=((1, 0b011), (1, 0b101)))
+    first, second = (((msgspec.structs.replace(both, have=have), False),) for have in (0b010, 0b100))
+    made = reformed(token(both, generation=4), 8, 0, {1: ballot(open_=first), 2: ballot(generation=4, open_=second)})
+    assert made.entries == (both,)
+
+
+def test_a_host_says_what_it_has_of_entries_that_it_has_not_learned():
+    """A host that is not in the list hears its token, too."""
+    world = World(Counter, 3)
+    world["h1"].core._data.keep("h2", 1, b"hello")
+    named = entry(1, 1, have=0b010)
+    assert world["h1"].core._data.ballot(token(named)) == ((), ((msgspec.structs.replace(named, have=0b011), True),))
 
 
 def test_what_was_left_out_of_a_newer_generation_does_not_come_back():
@@ -483,6 +563,15 @@ def test_a_host_that_restarts_goes_on_with_its_messages_and_delivers_nothing_twi
     assert delivered(world) == [[("h2", number) for number in range(1, 7)]] * 3
 
 
+def test_a_host_that_restarts_does_not_try_a_generation_again():
+    """Votes for it may still come, from hosts that went by another token."""
+    world = World(Counter, 3)
+    for _ in range(2):
+        world["h2"].core._ring.reformation.start()
+        world.restart("h2")
+    assert {packet.message.generation for packet in world.sent if isinstance(packet.message, Reform)} == {4, 7}
+
+
 def test_the_next_owner_is_the_next_member_of_the_list():
     assert [following(0b1011, place, 4) for place in (0, 1, 3)] == [1, 3, 0]
 
@@ -530,3 +619,9 @@ def test_a_host_alone_is_a_list_by_itself():
     world.broadcast("h1")
     run(world, 1.0)
     assert delivered(world) == [[("h1", 1)]]
+
+
+def test_a_host_alone_rests_when_there_is_nothing_to_do():
+    world = World(Counter, 1)
+    run(world, 10.0)
+    assert sum(details["held"] for event, details in world["h1"].traced if event == "token") < 30

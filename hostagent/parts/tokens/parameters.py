@@ -51,8 +51,8 @@ class RingParameters(IdleParameters, frozen=True, kw_only=True):
         return True
 
     def idle_s(self, hosts: int) -> float:
-        """How long an owner keeps the token when there is nothing to do."""
-        return max((hosts - 1) / self.idle_packets_per_second, self.token_owner_ms / 1000)
+        """How long an owner keeps the token when there is nothing to do; a host alone counts as two."""
+        return max(max(hosts - 1, 1) / self.idle_packets_per_second, self.token_owner_ms / 1000)
 
     def hold_s(self, state: Carried, hosts: int, *, rests: bool) -> float:
         """How long an owner keeps a token: if it rests, twice as long with each round in which nothing changes."""

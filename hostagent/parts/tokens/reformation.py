@@ -35,7 +35,7 @@ Ballot = TypeVar("Ballot")
 
 
 class Known(Piece, frozen=True):
-    """The newest token that the sender knows of, for a receiver that knows an older one. It hands nothing on."""
+    """The newest token that the sender knows of, for a receiver that knows an older one; if that one is its next owner, it now owns it."""
 
 
 class Vote(Piece, frozen=True):
@@ -109,7 +109,7 @@ class Reformation(Part, Generic[Ballot]):
         self._generation = 0
         """The generation that this host wants to form; 0 if it does not."""
         self._highest = 0
-        """The highest generation that another host is known to have promised."""
+        """The highest generation that another host is known to have promised, or that this host tried in a former life."""
         self._known: Version = 0, 0
         self._awaited = 0
         """The hosts whose votes are waited for, unless they do not answer in several tries."""
@@ -117,8 +117,9 @@ class Reformation(Part, Generic[Ballot]):
         self._tries = 0
 
     def on_start(self, stored: Mapping[str, Any]) -> None:
-        """Restore the promise."""
+        """Restore the promise. A generation is not tried again: late votes for it were given when this host knew another token."""
         self.promised = stored.get("promised", 0)
+        self._highest = stored.get("tried", 0)
 
     @property
     def is_open(self) -> bool:
@@ -130,6 +131,7 @@ class Reformation(Part, Generic[Ballot]):
         hosts, me = len(self.env.hosts), self.env.hosts.index(self.env.host)
         self._highest = max(self._highest, self.promised, self._latest().generation, self._generation)
         self._generation = (self._highest // hosts + 1) * hosts + me
+        self.env.store("tried", self._generation)
         self._known = self._latest().version
         self._awaited, self._tries = (self._latest().members | wanted) & ~suspected, 0
         self._votes = {me: self._ballot()[0]}

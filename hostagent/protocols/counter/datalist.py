@@ -13,7 +13,7 @@ import msgspec
 from hostagent.contract.core import Part
 from hostagent.contract.environment import Environment
 from hostagent.parts.tokens.places import places
-from hostagent.protocols.counter.state import Entry, TokenState
+from hostagent.protocols.counter.state import CERTAIN, Entry, TokenState
 
 
 class Open:
@@ -151,11 +151,15 @@ class DataList(Part):
             self.env.store(f"committed/{position}", None)
             self._settle(entry)
 
-    def ballot(self) -> tuple[tuple[tuple[Entry, bool], ...], tuple[tuple[Entry, bool], ...]]:
-        """Committed and open entries, each with whether this host has all of its messages."""
-        committed = tuple((entry, self._has_all(entry)) for entry in self._committed.values())
-        counted = (self.counted(known.entry) for known in self._open.values())
-        return committed, tuple((entry, self._has_all(entry)) for entry in counted)
+    def ballot(self, state: TokenState) -> tuple[tuple[tuple[Entry, bool], ...], tuple[tuple[Entry, bool], ...]]:
+        """Committed and open entries, each with whether this host has all of its messages; of open ones it also says if it has its own.
+
+        A host that is not in the list has no open entries, and may have messages of those that the token names.
+        """
+        uncommitted = {entry.position: entry for entry in state.entries if entry.position not in self._committed}
+        uncommitted |= {position: known.entry for position, known in self._open.items()}
+        committed = tuple((entry, self._has(entry, -1)) for entry in self._committed.values())
+        return committed, tuple((self._owned(entry), self._has(entry, -1)) for entry in uncommitted.values())
 
     def holders(self, origin: str, number: int, members: int) -> list[str]:
         """Whom to ask for a message: of the members first the origin, then those that have counted themselves in, then all others."""
@@ -165,17 +169,22 @@ class DataList(Part):
         return [host for host in dict.fromkeys(asked) if host != self.env.host]
 
     def _needs(self, entry: Entry, members: int) -> int:
-        """Whose messages of an entry this host needs: its own, or all (-1) if a destination is not in the list."""
-        return -1 if entry.to_any & ~members else self._me
+        """Whose messages of an entry this host needs: its own, or all (-1) if a destination that may lack some is not in the list."""
+        return -1 if entry.to_any & ~members and not entry.have & CERTAIN else self._me
 
     @staticmethod
     def _is_settled(entry: Entry, state: TokenState) -> bool:
         """Whether every host that an entry concerns has committed it."""
         return all(done >= entry.position for place, done in enumerate(state.done) if entry.interested >> place & 1)
 
-    def _has_all(self, entry: Entry) -> bool:
+    def _owned(self, entry: Entry) -> Entry:
+        """The entry, with this host counted in if it has its own messages."""
+        return msgspec.structs.replace(entry, have=entry.have | self._has(entry, self._me) << self._me)
+
+    def _has(self, entry: Entry, host: int) -> bool:
+        """Whether this host has the messages of an entry for a host; all of them for host -1."""
         has = self._payloads.get(self.env.hosts[entry.origin], {})
-        return all(number in has for number in range(entry.first, entry.last + 1))
+        return all(number in has for number in entry.messages(host))
 
     def _deliver(self, entry: Entry) -> tuple[str, int] | None:
         """Hand the messages of an entry that are for this host to the application. Returns the last one."""

@@ -4,10 +4,10 @@ A host that is not in the list, or not in its groups as it wants to be, has a ne
 the view of everybody's group, and other groups' views are their members in the list.
 
 A host that is not in the list is not among the destinations of what is broadcast then, as with any views. Messages that were for it before
-that are kept until it is back, by all members.
+that are kept until it is back: by all members, or by a majority, unless it has them already.
 
 A host that leaves everybody's group stays in the list until no message for it can be under way any more: until the token has gone round
-with nothing in it. It also stays if there were no majority without it.
+with nothing in it. While others keep broadcasting that does not happen, and it stays. It also stays if there were no majority without it.
 """
 
 from collections.abc import Callable, Mapping

@@ -8,6 +8,11 @@ everything, adds what it sent since its last turn, removes its own entries that 
 on. Whoever hears the token asks for the messages that it lacks (`repairs`). A cycle is committed when every host that needs its messages
 has counted itself in, and all earlier cycles are committed: a host sees that in the token, or by the absence of the cycle's entries.
 
+Messages to few. If the destinations of a message are no majority, they count themselves in twice, and in the second round a majority does:
+it then knows that all of them have the message. If the paper's one round were enough, the last of them to count itself in could deliver
+the message and then be cut off with all others that have it. The rest would leave the message out of their list, and have it again later,
+at another place in the order.
+
 Delivery. The paper hands messages to the application when they are committed, and so does this: what is delivered is safe (every member of
 the view that is a destination has it) and agreed, strictly. The last message of what is committed together is marked `commit`.
 
@@ -191,7 +196,8 @@ class Counter(Core):
     def ballot(self) -> Ballot:
         """What this host has, for a new list."""
         wants = self._membership
-        return Ballot(self._ring.latest.generation, self._data.done, wants.groups, wants.rides, *self._data.ballot())
+        state = self._ring.latest
+        return Ballot(state.generation, self._data.done, wants.groups, wants.rides, *self._data.ballot(state))
 
     def encode_ballot(self, ballot: Ballot) -> bytes:
         """A ballot as it travels."""
@@ -239,7 +245,8 @@ class Counter(Core):
 
     def updated(self, state: TokenState, *, alert: bool) -> TokenState:
         """Update the system state: count, commit, remove and add."""
-        counted = msgspec.structs.replace(state, entries=tuple(self._data.counted(entry) for entry in state.entries))
+        seen = (self._rules.counted_again(self._data.counted(entry), state.members, self._me) for entry in state.entries)
+        counted = msgspec.structs.replace(state, entries=tuple(seen))
         frontier = self._rules.frontier(counted)
         self._commit(frontier)
         entries = [entry for entry in counted.entries if entry.position > frontier or not self._removes(entry)]

@@ -5,9 +5,11 @@ time, it is repeated with the next number, to a host that has counted itself in.
 them. Here both go to one host each: on a network without multicast anything else would cost n - 1 packets, and the paper counts one. What
 the token names meanwhile is asked for at once, with all that is still missing: a repetition may be many cycles away.
 
-A host answers each number once. Numbers begin at random, so that a host that restarts does not use old ones.
+A host answers each number once, if it is one of the last `REMEMBERED` of its sender. Numbers begin at random, so that a host that restarts
+does not use old ones.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
@@ -21,6 +23,8 @@ from hostagent.protocols.counter.messages import Msg, Req
 
 WINDOW: Final = 64
 """Messages in one request. The answer comes in one go, and fills two thirds of the default queue of a link."""
+REMEMBERED: Final = 8
+"""Requests of each host: the network may duplicate one that was overtaken by others."""
 
 
 class Repairs(Part):
@@ -44,8 +48,8 @@ class Repairs(Part):
         self._asked: dict[str, tuple[int, int, str]] = {}
         """By origin: the last message in the request, how often it was repeated, and who was asked."""
         self._number = env.random.randrange(1 << 24)
-        self._answered: dict[str, int] = {}
-        """The number of the last request of each host."""
+        self._answered: dict[str, deque[int]] = {}
+        """The numbers of the last requests of each host."""
 
     def want(self, origin: str, numbers: Sequence[int]) -> None:
         """The token names messages that this host lacks."""
@@ -88,9 +92,10 @@ class Repairs(Part):
 
     def on_message(self, sender: str, message: Req, expensive: bool) -> None:  # noqa: ARG002 - the cost bit is of no use here
         """Send what another host lacks, once for each number."""
-        if self._answered.get(sender) == message.number:
+        answered = self._answered.setdefault(sender, deque(maxlen=REMEMBERED))
+        if message.number in answered:
             return
-        self._answered[sender] = message.number
+        answered.append(message.number)
         numbers = (number for first, last in message.missing for number in range(first, last + 1))
         for number in islice(numbers, WINDOW):
             payload = self._find(message.origin, number)

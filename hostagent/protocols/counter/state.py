@@ -19,10 +19,13 @@ ENTRY_BYTES: Final = 30
 """What an entry takes in a token at most, beside its runs."""
 RUN_BYTES: Final = 13
 MOST_ENTRIES_BYTES: Final = 30_000
-"""All entries of a token. With them a token is 22 datagrams, and a ballot, which may have as much that is committed, 44."""
+"""All entries of a token. With them a token is 22 datagrams. A ballot also has the entries that are committed here and not everywhere.
+They are often about as many, but nothing limits them, and nobody can read a ballot of more than `MOST_PIECES` datagrams."""
 Position = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 MOST_MESSAGES: Final = 20_000
 """Messages in an entry. A host that has sent more since its last turn adds the others in its next one."""
+CERTAIN: Final = 1 << MOST_HOSTS
+"""In the counter field: all who need the messages have counted themselves in, and whoever knows that now does so once more."""
 Run = tuple[Annotated[int, msgspec.Meta(ge=1, le=MOST_MESSAGES)], Hosts]
 """So many messages in a row, and their destinations."""
 
@@ -35,8 +38,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     first: SequenceNumber
     runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=1, max_length=MOST_RUNS)]
     """The IDs field: the destinations of all these messages in turn."""
-    have: Hosts
-    """The counter field: the hosts that have counted themselves in."""
+    have: Annotated[int, msgspec.Meta(ge=0, lt=2 * CERTAIN)]
+    """The counter field: the hosts that have counted themselves in, and `CERTAIN`."""
 
     @property
     def last(self) -> int:
@@ -76,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     def is_sound(self, hosts: int) -> bool:
         """Whether a host of this run can have made it."""
-        is_known = self.origin < hosts and max(self.to_any, self.have) < 1 << hosts and self.position < HIGHEST
+        is_known = self.origin < hosts and max(self.to_any, self.have & ~CERTAIN) < 1 << hosts and self.position < HIGHEST
         return is_known and 0 < self.first <= self.last < min(self.first + MOST_MESSAGES, 1 << 32)
 
     def is_complete(self, members: int) -> bool:
@@ -212,27 +215,46 @@ class Rules(msgspec.Struct, frozen=True):
         """The position of the entry of a host in a cycle."""
         return cycle * self.hosts + (place if self.order == "list" else (place - cycle) % self.hosts)
 
+    def counted_again(self, entry: Entry, members: int, owner: int) -> Entry:
+        """The entry as an owner leaves it that has counted itself in: if all have done so and it may get lost, all count once more."""
+        if not entry.is_complete(members) or self._survives(entry, members):
+            return entry
+        return msgspec.structs.replace(entry, have=CERTAIN | entry.have & 1 << owner)
+
     def frontier(self, state: TokenState) -> int:
         """The position up to which everything is committed: seen in the token, or by its absence there."""
-        is_open = (
-            entry.position
-            for entry in state.entries
-            if not entry.is_complete(state.members) or (entry.have & state.members).bit_count() < self.majority
-        )
+        is_open = (entry.position for entry in state.entries if not self._is_committed(entry, state.members))
         first = next(iter(is_open), None)
         if self.commit == "entry":
             return state.top if first is None else first - 1
         cycle = state.cycle if first is None else min(state.cycle, first // self.hosts)
         return max(cycle * self.hosts - 1, 0)
 
+    def _is_committed(self, entry: Entry, members: int) -> bool:
+        has_majority = (entry.have & members).bit_count() >= self.majority
+        return has_majority and entry.is_complete(members) and self._survives(entry, members)
+
+    def _survives(self, entry: Entry, members: int) -> bool:
+        """Whether every later list has a host that has the messages, or one that knows that the entry was complete.
+
+        All members have the messages of an entry with a destination that is not in the list. Else only the destinations have them: if those
+        are no majority, it may be that none of them is in the next list.
+        """
+        if entry.have & CERTAIN or entry.to_any & ~members:
+            return True
+        return all(ids.bit_count() >= self.majority for _, ids in entry.runs)
+
 
 def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int, Ballot]) -> TokenState:
     """The first token of a new generation, made from the newest token that any of the voters knows, and from what they have.
 
     The list are the voters. What any of the hosts may still have to commit is in the token again, and every member must count itself in
-    again, also where it has committed the entry before: what a member has counts when it has seen where in the order that is. An entry of
-    which a needed message is with none of the voters cannot have been committed anywhere, and is left out; with it, all later ones of its
-    origin.
+    again, also where it has committed the entry before: what a member has counts when it has seen where in the order that is.
+
+    An entry stays if one of the voters has committed it, or has seen that all who needed its messages had them (`CERTAIN`): then they are
+    with all their destinations, or with a majority, and members need no more than their own. Any other entry is left out if a needed
+    message is with none of the voters: it cannot have been committed anywhere (`Rules`). With it go all later ones of its origin, which
+    are committed after it.
     """
     members = _members(votes, len(state.done))
     done = tuple(votes[place].done if place in votes else before for place, before in enumerate(state.done))
@@ -244,10 +266,11 @@ def reformed(state: TokenState, generation: int, owner: int, votes: Mapping[int,
         if not entry.interested & behind:
             continue
         have = entry.have | ~behind & (1 << len(done)) - 1
-        if entry.origin in lost or not _can_be_had(entry, have, full.get(entry.position, 0), members):
+        certain = entry.have & CERTAIN
+        if entry.origin in lost or not (certain or _can_be_had(entry, have, full.get(entry.position, 0), members)):
             lost.add(entry.origin)
             continue
-        kept.append(msgspec.structs.replace(entry, have=0))
+        kept.append(msgspec.structs.replace(entry, have=certain))
     return TokenState(
         generation,
         state.hop + 1,
@@ -271,7 +294,7 @@ def _members(votes: Mapping[int, Ballot], hosts: int) -> int:
 
 
 def _merged(state: TokenState, votes: Mapping[int, Ballot]) -> tuple[dict[int, Entry], dict[int, int]]:
-    """All entries that matter, by position, and for each the voters that have all of its messages.
+    """All entries that matter, by position, with the hosts that have their own messages, and for each the voters that have all of them.
 
     Entries of an older generation that were not committed there may have been left out since, so they tell only who has their messages.
     """
@@ -280,13 +303,14 @@ def _merged(state: TokenState, votes: Mapping[int, Ballot]) -> tuple[dict[int, E
     for ballot in votes.values():
         current = ballot.open if ballot.generation == state.generation else ()
         for entry, _ in (*ballot.committed, *current):
-            known = entries.get(entry.position, entry)
-            entries[entry.position] = msgspec.structs.replace(known, have=known.have | entry.have)
+            entries.setdefault(entry.position, entry)
     for place, ballot in votes.items():
-        for entry, has_all in (*ballot.committed, *ballot.open):
+        listed = (*((CERTAIN, *one) for one in ballot.committed), *((0, *one) for one in ballot.open))
+        for certain, entry, has_all in listed:
             same = entries.get(entry.position)
-            if has_all and same is not None and same.names == entry.names:
-                full[entry.position] = full.get(entry.position, 0) | 1 << place
+            if same is not None and same.names == entry.names:
+                entries[entry.position] = msgspec.structs.replace(same, have=same.have | entry.have | certain)
+                full[entry.position] = full.get(entry.position, 0) | has_all << place
     return entries, full
 
 
