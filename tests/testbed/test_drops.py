@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -79,3 +80,20 @@ def test_a_port_holds_a_burst_until_the_switch_reads_it(machine, tmp_path):
                 sender.sendto(bytes(1024), (network.addresses["h2"], PORT))
             assert drain(receiver) == 2000
         assert total(plan) == Drops()
+
+
+def test_full_queues_of_a_switch_drop_and_count_also_where_packets_are_large(machine, tmp_path):
+    """Two queues of a hundred packets of a kilobyte each; with the kernel's buffer the socket that sends holds ninety for both."""
+    network = clusters(3, 1, "star")
+    with record.claim() as private, emulate(network, machine, private, tmp_path / "log", lambda *_: None) as running:
+        plan = running.plan
+        before = total(plan)
+        with contextlib.closing(udp(plan, "h1")) as sender, ExitStack() as stack:
+            receivers = [stack.enter_context(contextlib.closing(udp(plan, host))) for host in ("h2", "h3")]
+            for _ in range(300):
+                for host in ("h2", "h3"):
+                    sender.sendto(bytes(1024), (network.addresses[host], PORT))
+            arrived = sum(map(drain, receivers))
+        dropped = total(plan) - before
+    assert dropped.queue > 0
+    assert arrived + dropped.loss + dropped.queue + dropped.overrun == 600
