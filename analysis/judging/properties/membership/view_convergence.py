@@ -5,7 +5,8 @@ end, `promise.patience_ms` after the last request and the last fault. Then every
 view, and who asked to leave last is not; all other initial members are in it, unless they were down or paused in the run: whether such a
 host must ask to join again is a matter of the protocol.
 
-A host that left before it joined was an initial member. As long as nobody has installed a view of the group, it still is.
+A host that left before it joined was an initial member. As long as nobody has installed a view of the group, it still is. Of a host that
+was down at some time it is not known whether it was asked to leave then.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def check(history: History, promise: Promise, connectivity: Connectivity) -> Fin
         last = {request.host: request for request in history.requests if request.group == group}
         members = _members(group, last, views, connectivity)
         cases += len(members)
-        stayed = frozenset() if group in views.groups else _first_left(group, history)
+        stayed = frozenset() if group in views.groups else _may_have_stayed(group, history, connectivity)
         for sentence, request, view in _problems(group, members, stayed, last, views, time):
             too_soon = since_ns + connectivity.patience_ns(promise) > history.ended_ns
             end = f"when the run ended at {time(history.ended_ns)}"
@@ -58,10 +59,10 @@ def _members(group: int, last: dict[str, MembershipRequest], views: Views, conne
     ]
 
 
-def _first_left(group: int, history: History) -> frozenset[str]:
-    """The hosts whose first request was to leave the group."""
+def _may_have_stayed(group: int, history: History, connectivity: Connectivity) -> frozenset[str]:
+    """The hosts whose first request was to leave the group, as far as that is known."""
     first = {request.host: request for request in reversed(history.requests) if request.group == group}
-    return frozenset(host for host, request in first.items() if not request.joins)
+    return frozenset(host for host, request in first.items() if not request.joins or connectivity.away(host))
 
 
 def _problems(
