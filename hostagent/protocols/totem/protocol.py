@@ -11,11 +11,12 @@ How. A host starts by looking for others (gather). Those that hear each other ag
 their last rings (recovery), and then pass the token round (operational). Only the holder sends; numbers, requests for what was lost and
 flow control travel in the token. When the token is lost for good, or a host outside the ring is heard of, all gather again.
 
-Guarantees, those of extended virtual synchrony. One order, strictly and for all groups: a message has a place in one ring, the messages
-of a ring are delivered in the order of their numbers, and each host goes through rings of ever higher codes; so no two hosts ever deliver
-two messages in different orders, in whatever parts of the network they were. No creation, no duplication. View agreement: hosts that go
-from one view to the same next one deliver the same messages in between. With `delivery=safe` a host delivers a message when all members
-of its configuration have received it. There is one token in a ring; its generation is the code of the ring.
+Guarantees, those of extended virtual synchrony (for rings of up to 50 members: `recovery`). One order, strictly and for all groups: a
+message has a place in one ring, the messages of a ring are delivered in the order of their numbers, and each host goes through rings of
+ever higher codes; so no two hosts ever deliver two messages in different orders, in whatever parts of the network they were. No creation,
+no duplication. View agreement: hosts that go from one view to the same next one deliver the same messages in between. With `delivery=safe`
+a host delivers a message when all members of its configuration have received it. There is one token in a ring; its generation is the code
+of the ring.
 
 What is not promised. Parts of a network that was split each go on, and after a merge nobody gets what was sent in the other part; so
 neither convergence nor progress can hold for all messages. They hold for what is sent in the last view: *progress in the last view* says
